@@ -1,0 +1,28 @@
+// The KDA layer in float64: the truth that every backend and kernel is judged against. A library for tools and tests,
+// written for reading, never used by the layer itself.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kdart/bf16.h"
+#include "kdart/weights.h"
+
+namespace kdart::reference {
+
+// Both states of one sequence, in float64.
+struct State {
+  std::vector<double> recurrent;  // [H, D, D], key-major: S[(h * D + k) * D + v]
+  std::vector<double> conv;       // [3 * qkv, 4], channels q | k | v, oldest first; slot 0 is shifted out unread
+};
+[[nodiscard]] State zero_state(const KdaConfig& config);
+
+// Runs `tokens` tokens of one sequence through the layer: kda.md section 1 with no rounding anywhere.
+//   hidden  bf16 [tokens, hidden_size]
+//   state   read and updated
+// Returns float64 [tokens, hidden_size]. Token by token recurrence, projections as plain sums.
+[[nodiscard]] std::vector<double> forward(const KdaWeights& weights, std::span<const bf16> hidden, std::uint64_t tokens,
+                                          State& state);
+
+}  // namespace kdart::reference
