@@ -1,0 +1,54 @@
+// The main function of every test program: Catch2's session with kdart's options.
+#include <catch2/catch_session.hpp>
+#include <filesystem>
+#include <iostream>
+#include <string>
+
+#include "tests/support/options.h"
+
+namespace kdart::test {
+namespace {
+
+struct Options {
+  std::filesystem::path data = "tests/data";
+  std::string device = "cpu:0";
+  std::string required_backend;
+};
+
+Options& options() {
+  static Options instance;
+  return instance;
+}
+
+}  // namespace
+
+const std::filesystem::path& test_data() {
+  return options().data;
+}
+const std::string& test_device() {
+  return options().device;
+}
+const std::string& required_backend() {
+  return options().required_backend;
+}
+
+}  // namespace kdart::test
+
+int main(int argc, char** argv) {
+  using Catch::Clara::Opt;
+  auto& options = kdart::test::options();
+  std::string data = options.data.string();
+
+  Catch::Session session;
+  session.cli(session.cli() | Opt(data, "DIR")["--data"]("folder of the test data (default: tests/data)") |
+              Opt(options.device, "ID")["--device"]("device of the device tests (default: cpu:0)") |
+              Opt(options.required_backend, "BACKEND")["--require-device"]("fail tests that lack a device of BACKEND"));
+  if (const int code = session.applyCommandLine(argc, argv); code != 0) return code;
+
+  options.data = data;
+  if (!std::filesystem::is_directory(options.data)) {
+    std::cerr << "no test data at " << options.data << "; run from the source folder or pass --data DIR\n";
+    return 2;
+  }
+  return session.run();
+}
