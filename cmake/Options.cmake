@@ -44,7 +44,7 @@ endfunction()
 
 function(kdart_print_summary)
   get_property(backends GLOBAL PROPERTY KDART_BACKENDS)
-  get_property(sets GLOBAL PROPERTY KDART_KERNEL_SETS)
+  get_property(sets GLOBAL PROPERTY KDART_TABLE_SETS)
   get_property(notes GLOBAL PROPERTY KDART_NOTES)
   list(JOIN backends " " backends)
   list(TRANSFORM sets REPLACE "^(.*):(.*)$" "\\1/\\2")

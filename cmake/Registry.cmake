@@ -31,6 +31,7 @@ function(kdart_finish_registry target)
     string(APPEND set_rows "    &kernel_set_${id},\n")
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:kdart_kernels_${id}>)
   endforeach()
+  set_property(GLOBAL PROPERTY KDART_TABLE_SETS "${sets}")
   list(LENGTH backends backend_count)
   list(LENGTH sets set_count)
 
