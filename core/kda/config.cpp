@@ -5,8 +5,8 @@
 #include <array>
 #include <cmath>
 
-#include "kda/messages.h"
 #include "kdart/error.h"
+#include "runtime/messages.h"
 
 namespace kdart {
 namespace {
@@ -39,9 +39,9 @@ void check_gate(const KdaConfig& config) {
       return;
     case GateLaw::lower_bound:
       if (!(bound >= -5.0F && bound < 0.0F)) {
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("KdaConfig.gate_lower_bound is {}; it must be in [-5, 0) for the lower_bound gate law",
-                                bound));
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("KdaConfig.gate_lower_bound is {}; it must be in [-5, 0) for the lower_bound gate law", bound));
       }
       return;
   }
@@ -69,8 +69,10 @@ constexpr std::array<NamedGeometry, 3> geometries{{
 
 std::string_view to_string(GateLaw law) noexcept {
   switch (law) {
-    case GateLaw::softplus: return "softplus";
-    case GateLaw::lower_bound: return "lower_bound";
+    case GateLaw::softplus:
+      return "softplus";
+    case GateLaw::lower_bound:
+      return "lower_bound";
   }
   return "unknown";
 }
@@ -113,8 +115,8 @@ KdaConfig named_geometry(std::string_view name) {
     config.gate_lower_bound = g.gate_law == GateLaw::lower_bound ? -5.0F : 0.0F;
     return config;
   }
-  throw Error(ErrorCode::invalid_argument, fmt::format("unknown geometry {}; known are {}", detail::quoted(name),
-                                                       fmt::join(geometry_names(), ", ")));
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("unknown geometry {}; known are {}", detail::quote(name), fmt::join(geometry_names(), ", ")));
 }
 
 std::vector<std::string_view> geometry_names() {

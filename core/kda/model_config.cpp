@@ -8,10 +8,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "kda/bounded_json.h"
-#include "kda/messages.h"
 #include "kdart/config.h"
 #include "kdart/error.h"
+#include "runtime/bounded_json.h"
+#include "runtime/messages.h"
 
 namespace kdart {
 namespace {
@@ -34,7 +34,7 @@ constexpr std::array<ModelType, 3> model_types{{{"kimi_linear", 1}, {"kimi_k3", 
 std::string value_text(const json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "an array";
-  if (value.is_string()) return "the string " + detail::quoted(value.get_ref<const std::string&>());
+  if (value.is_string()) return "the string " + detail::quote(value.get_ref<const std::string&>());
   return value.dump();
 }
 

@@ -6,20 +6,20 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "kda/bounded_json.h"
-#include "kda/host_file.h"
-#include "kda/messages.h"
 #include "kdart/checkpoint.h"
 #include "kdart/error.h"
+#include "runtime/bounded_json.h"
+#include "runtime/host_file.h"
+#include "runtime/messages.h"
 
 namespace kdart {
 namespace {
 
-using detail::quoted;
+using detail::quote;
 using nlohmann::json;
 
-constexpr std::size_t length_bytes = 8;              // the header's length, little-endian, in front of it
-constexpr std::uint64_t max_header = 100'000'000;    // the format's own limit
+constexpr std::size_t length_bytes = 8;            // the header's length, little-endian, in front of it
+constexpr std::uint64_t max_header = 100'000'000;  // the format's own limit
 constexpr std::size_t max_rank = 32;
 constexpr std::string_view metadata_key = "__metadata__";
 
@@ -27,12 +27,11 @@ struct Dtype {
   std::string_view name;
   std::uint32_t bits;
 };
-constexpr std::array<Dtype, 22> dtypes{{{"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6}, {"BOOL", 8}, {"U8", 8},
-                                        {"I8", 8},          {"F8_E5M2", 8},     {"F8_E4M3", 8}, {"F8_E8M0", 8},
-                                        {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},
-                                        {"F16", 16},        {"BF16", 16},       {"I32", 32},    {"U32", 32},
-                                        {"F32", 32},        {"C64", 64},        {"F64", 64},    {"I64", 64},
-                                        {"U64", 64}}};
+constexpr std::array<Dtype, 22> dtypes{
+    {{"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"BOOL", 8},        {"U8", 8},          {"I8", 8},
+     {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
+     {"U16", 16},    {"F16", 16},    {"BF16", 16},   {"I32", 32},        {"U32", 32},        {"F32", 32},
+     {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64}}};
 
 std::optional<std::uint32_t> dtype_bits(std::string_view name) {
   const auto found = std::find_if(dtypes.begin(), dtypes.end(), [&](const Dtype& d) { return d.name == name; });
@@ -79,7 +78,7 @@ class HeaderReader {
     throw Error(ErrorCode::bad_checkpoint, fmt::format("{}: {}", name_, what));
   }
   [[noreturn]] void refuse_tensor(std::string_view tensor, const std::string& what) const {
-    refuse(fmt::format("tensor {}: {}", quoted(tensor), what));
+    refuse(fmt::format("tensor {}: {}", quote(tensor), what));
   }
 
   std::string_view header_text() const {
@@ -101,7 +100,7 @@ class HeaderReader {
   void read_metadata(const json& value, std::map<std::string, std::string, std::less<>>& metadata) const {
     if (!value.is_object()) refuse("__metadata__ is not an object");
     for (const auto& [key, text] : value.items()) {
-      if (!text.is_string()) refuse(fmt::format("__metadata__ has a value for {} that is not a string", quoted(key)));
+      if (!text.is_string()) refuse(fmt::format("__metadata__ has a value for {} that is not a string", quote(key)));
       metadata.emplace(key, text.get<std::string>());
     }
   }
@@ -129,7 +128,8 @@ class HeaderReader {
     if (!entry.is_object()) refuse_tensor(tensor, "its entry is not an object");
     for (const auto& [member, value] : entry.items()) {
       if (member != "dtype" && member != "shape" && member != "data_offsets") {
-        refuse_tensor(tensor, fmt::format("has an unknown member {}; expected dtype, shape, data_offsets", quoted(member)));
+        refuse_tensor(tensor,
+                      fmt::format("has an unknown member {}; expected dtype, shape, data_offsets", quote(member)));
       }
     }
     SafetensorsFile::Tensor result;
@@ -140,7 +140,8 @@ class HeaderReader {
     const auto offsets = numbers(tensor, entry, "data_offsets", 2);
     if (offsets.size() != 2) refuse_tensor(tensor, fmt::format("has {} data_offsets; expected 2", offsets.size()));
     check_offsets(tensor, result, offsets[0], offsets[1]);
-    result.data = data_.subspan(static_cast<std::size_t>(offsets[0]), static_cast<std::size_t>(offsets[1] - offsets[0]));
+    result.data =
+        data_.subspan(static_cast<std::size_t>(offsets[0]), static_cast<std::size_t>(offsets[1] - offsets[0]));
     ranges.push_back({offsets[0], offsets[1], {}});
     return result;
   }
@@ -152,7 +153,7 @@ class HeaderReader {
                                         data_.size()));
     }
     const auto bits = dtype_bits(t.dtype);
-    if (!bits) refuse_tensor(tensor, fmt::format("its dtype {} is not one of the format's", quoted(t.dtype)));
+    if (!bits) refuse_tensor(tensor, fmt::format("its dtype {} is not one of the format's", quote(t.dtype)));
     std::optional<std::uint64_t> total = *bits;
     for (const std::uint64_t extent : t.shape) {
       if (total) total = product(*total, extent);
@@ -175,9 +176,9 @@ class HeaderReader {
     std::string_view previous = "the start";
     for (const Range& range : ranges) {
       if (range.begin != expected) {
-        refuse_tensor(range.tensor, fmt::format("begins at byte {} of the data section, {} {}, which ends at {}",
-                                                range.begin, range.begin < expected ? "inside" : "after a gap behind",
-                                                quoted(previous), expected));
+        refuse_tensor(range.tensor,
+                      fmt::format("begins at byte {} of the data section, {} {}, which ends at {}", range.begin,
+                                  range.begin < expected ? "inside" : "after a gap behind", quote(previous), expected));
       }
       expected = range.end;
       previous = range.tensor;

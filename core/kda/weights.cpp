@@ -12,10 +12,11 @@ void check(std::string_view name, std::span<const T> span, std::uint64_t rows, s
   const std::uint64_t expected = rows * columns;  // both below 2^28 in a valid config
   if (span.size() == expected) return;
   throw Error(ErrorCode::invalid_argument,
-              expected == 0 ? fmt::format("KdaWeights.{} has {} elements; this geometry has no such tensor, so it must be empty",
-                                          name, span.size())
-                            : fmt::format("KdaWeights.{} has {} elements; expected {} ([{}, {}])", name, span.size(),
-                                          expected, rows, columns));
+              expected == 0
+                  ? fmt::format("KdaWeights.{} has {} elements; this geometry has no such tensor, so it must be empty",
+                                name, span.size())
+                  : fmt::format("KdaWeights.{} has {} elements; expected {} ([{}, {}])", name, span.size(), expected,
+                                rows, columns));
 }
 
 }  // namespace

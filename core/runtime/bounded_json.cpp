@@ -1,0 +1,82 @@
+#include "runtime/bounded_json.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "kdart/error.h"
+#include "runtime/messages.h"
+
+namespace kdart::detail {
+namespace {
+
+using nlohmann::json;
+
+// Follows the parser through the text and refuses what the DOM would silently accept.
+class Guard {
+ public:
+  Guard(const std::string& name, std::size_t max_depth) : name_(name), max_depth_(max_depth) {}
+
+  bool operator()(json::parse_event_t event, const json& parsed) {
+    switch (event) {
+      case json::parse_event_t::object_start:
+      case json::parse_event_t::array_start:
+        enter();
+        break;
+      case json::parse_event_t::object_end:
+      case json::parse_event_t::array_end:
+        keys_.pop_back();
+        break;
+      case json::parse_event_t::key:
+        add_key(parsed.get_ref<const std::string&>());
+        break;
+      case json::parse_event_t::value:
+        break;
+    }
+    return true;
+  }
+
+ private:
+  void enter() {
+    if (keys_.size() >= max_depth_) {
+      throw Error(ErrorCode::bad_checkpoint,
+                  fmt::format("{}: the JSON nests deeper than the limit of {} levels", name_, max_depth_));
+    }
+    keys_.emplace_back();
+  }
+  void add_key(const std::string& key) {
+    if (!keys_.back().insert(key).second) {
+      throw Error(ErrorCode::bad_checkpoint,
+                  fmt::format("{}: the key {} stands twice in one JSON object", name_, quote(key)));
+    }
+  }
+
+  const std::string& name_;
+  std::size_t max_depth_;
+  std::vector<std::set<std::string>> keys_;  // of the objects and arrays that are open
+};
+
+// Without the library's "[json.exception.parse_error.101] " in front.
+std::string_view without_tag(std::string_view what) {
+  const auto end = what.find("] ");
+  return what.starts_with('[') && end != std::string_view::npos ? what.substr(end + 2) : what;
+}
+
+}  // namespace
+
+nlohmann::json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits) {
+  if (text.size() > limits.bytes) {
+    throw Error(ErrorCode::bad_checkpoint, fmt::format("{}: the JSON is {} bytes long, more than the limit of {}", name,
+                                                       text.size(), limits.bytes));
+  }
+  Guard guard(name, limits.depth);
+  try {
+    return json::parse(text, [&guard](int, json::parse_event_t event, json& parsed) { return guard(event, parsed); });
+  } catch (const json::exception& e) {
+    throw Error(ErrorCode::bad_checkpoint, fmt::format("{}: not valid JSON: {}", name, without_tag(e.what())));
+  }
+}
+
+}  // namespace kdart::detail
