@@ -17,7 +17,7 @@ using nlohmann::json;
 // Follows the parser through the text and refuses what the DOM would silently accept.
 class Guard {
  public:
-  Guard(const std::string& name, std::size_t max_depth) : name_(name), max_depth_(max_depth) {}
+  Guard(const std::string& name, const JsonLimits& limits) : name_(name), limits_(limits) {}
 
   bool operator()(json::parse_event_t event, const json& parsed) {
     switch (event) {
@@ -40,21 +40,20 @@ class Guard {
 
  private:
   void enter() {
-    if (keys_.size() >= max_depth_) {
-      throw Error(ErrorCode::bad_checkpoint,
-                  fmt::format("{}: the JSON nests deeper than the limit of {} levels", name_, max_depth_));
+    if (keys_.size() >= limits_.depth) {
+      throw Error(limits_.error,
+                  fmt::format("{}: the JSON nests deeper than the limit of {} levels", name_, limits_.depth));
     }
     keys_.emplace_back();
   }
   void add_key(const std::string& key) {
     if (!keys_.back().insert(key).second) {
-      throw Error(ErrorCode::bad_checkpoint,
-                  fmt::format("{}: the key {} stands twice in one JSON object", name_, quote(key)));
+      throw Error(limits_.error, fmt::format("{}: the key {} stands twice in one JSON object", name_, quote(key)));
     }
   }
 
   const std::string& name_;
-  std::size_t max_depth_;
+  const JsonLimits& limits_;
   std::vector<std::set<std::string>> keys_;  // of the objects and arrays that are open
 };
 
@@ -68,14 +67,14 @@ std::string_view without_tag(std::string_view what) {
 
 nlohmann::json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits) {
   if (text.size() > limits.bytes) {
-    throw Error(ErrorCode::bad_checkpoint, fmt::format("{}: the JSON is {} bytes long, more than the limit of {}", name,
-                                                       text.size(), limits.bytes));
+    throw Error(limits.error, fmt::format("{}: the JSON is {} bytes long, more than the limit of {}", name, text.size(),
+                                          limits.bytes));
   }
-  Guard guard(name, limits.depth);
+  Guard guard(name, limits);
   try {
     return json::parse(text, [&guard](int, json::parse_event_t event, json& parsed) { return guard(event, parsed); });
   } catch (const json::exception& e) {
-    throw Error(ErrorCode::bad_checkpoint, fmt::format("{}: not valid JSON: {}", name, without_tag(e.what())));
+    throw Error(limits.error, fmt::format("{}: not valid JSON: {}", name, without_tag(e.what())));
   }
 }
 

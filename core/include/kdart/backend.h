@@ -16,6 +16,9 @@
 //   * A wait means the latest record at the time of the call; a wait on a never-recorded event does nothing.
 //   * While a stream is captured, it and the streams that joined it take launches, async d2d copies, fills, record and
 //     wait. Any other call that names them throws capture_invalidated: the capture is over, the streams stay usable.
+//     The streams of one capture, and the events recorded in it, count as one stream: calls on them must not overlap.
+//   * An event recorded in a capture is only an edge of its graph: until it is recorded again, the host cannot wait for it
+//     or ask about it, and once the capture is over no stream can wait for it (invalid_argument).
 //   * device_fault, device_lost and forked_process are sticky; after any other error the device is usable and the call
 //     has changed nothing.
 //
@@ -31,8 +34,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,9 +51,9 @@ namespace kdart {
 using Timeout = std::optional<std::chrono::nanoseconds>;  // none: wait for as long as it takes
 
 struct MemoryInfo {
-  std::uint64_t free = 0;   // as the driver (or memory_limit) has it now
+  std::uint64_t free = 0;  // as the driver (or memory_limit) has it now
   std::uint64_t total = 0;
-  std::uint64_t live = 0;   // bytes in live allocations of this backend
+  std::uint64_t live = 0;  // bytes in live allocations of this backend
 };
 
 namespace detail {
@@ -108,6 +111,9 @@ class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
   [[nodiscard]] KDART_API DevicePtr import_memory(std::uint64_t native, std::uint64_t bytes);
   KDART_API void release_import(DevicePtr memory);
 
+  // True when [memory, memory + bytes) lies inside one live allocation or import: what copies and fills accept. True for
+  // 0 bytes. Lets a caller refuse an address before it launches anything. Throws nothing.
+  [[nodiscard]] KDART_API bool contains(DevicePtr memory, std::uint64_t bytes) const noexcept;
   [[nodiscard]] KDART_API MemoryInfo memory_info();
 
   // --- streams and events -------------------------------------------------------------------------------------------
@@ -166,7 +172,7 @@ class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
 
   struct KernelLoad {
     Native kernel = 0;
-    std::uint32_t max_threads = 0;          // per block as the driver has it; 0: no tighter than the device
+    std::uint32_t max_threads = 0;  // per block as the driver has it; 0: no tighter than the device
     std::uint32_t static_shared_bytes = 0;
     // The layout the image itself states, compared with the contract by the caller. Empty: it states none.
     struct Argument {
@@ -216,7 +222,12 @@ class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
   virtual void do_prepare(Native kernel, Dim3 block, std::uint32_t shared_bytes) = 0;
   virtual void do_launch(Native kernel, const LaunchRecord& record, Native stream) = 0;
 
+  // Which streams a capture holds: the one it began on, and from then on each one for which do_wait is called with an
+  // event that do_record last recorded on a stream of the capture. do_wait never comes with an event that was not yet
+  // recorded, nor from inside a capture with one recorded outside. A graph must not refer to the events: they may be
+  // destroyed or recorded anew before it is launched.
   virtual void do_begin_capture(Native stream) = 0;
+  // Called when every stream that joined has been joined back. The capture is over also when it throws.
   virtual Native do_end_capture(Native stream) = 0;
   // Ends a capture that became invalid, on its origin stream; throws nothing a caller must see.
   virtual void do_abort_capture(Native stream) = 0;
@@ -228,7 +239,14 @@ class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
   friend class ForwardingBackend;
 
   [[nodiscard]] KDART_API void* find_service(std::string_view id);
+  // What load and ForwardingBackend build on: one image, one kernel of it, and both undone.
+  Native open_module(const ManifestImage& image, std::span<const std::byte> bytes);
+  KernelHandle open_kernel(Native module, const ImageKernel& kernel, const ContractKernel& contract);
+  void close_kernel(KernelHandle kernel) noexcept;
+  void close_module(Native module);
   void unload(LoadedSet& set) noexcept;
+  // Ends a capture that runs on `stream`, if one does.
+  void abort_capture(Stream stream) noexcept;
 
   DeviceInfo info_;
   OpenOptions options_;

@@ -61,7 +61,10 @@ class KDART_API ForwardingBackend : public GpuBackend {
   void do_destroy_graph(Native graph) override;
 
  private:
+  struct Modules;  // what was loaded into the inner backend
+
   std::shared_ptr<GpuBackend> inner_;
+  std::unique_ptr<Modules> modules_;
 };
 
 }  // namespace kdart

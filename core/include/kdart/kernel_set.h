@@ -32,7 +32,9 @@ struct ImageKernel {
   std::string name;
   std::string symbol;
   std::uint32_t static_shared_bytes = 0;
+  std::uint32_t min_threads = 0;                  // per block; 0: any
   std::uint32_t max_threads = 0;                  // per block; 0: the device's limit
+  std::uint32_t subgroup = 0;                     // the subgroup size it is written for; 0: any
   std::optional<std::uint32_t> registers;         // per thread, where the compiler reports them
   std::map<std::string, std::uint32_t> tunables;  // e.g. v_per_block
 };
@@ -44,8 +46,8 @@ struct ManifestImage {
   std::string file;    // a plain file name: no '/', not "." or ".."
   std::string target;  // "x86-64-v3", "sm_90a", "gfx942:xnack-", ..
   ImageFormat format = ImageFormat::elf_shared;
-  std::uint32_t ptx_isa = 0;                      // ptx: 10 * major + minor; else 0
-  std::vector<std::string> capabilities;          // spirv
+  std::uint32_t ptx_isa = 0;              // ptx: 10 * major + minor; else 0
+  std::vector<std::string> capabilities;  // spirv
   std::uint64_t bytes = 0;
   std::string sha256;  // lower-case hex of the whole file
   std::vector<ImageKernel> kernels;
@@ -57,12 +59,23 @@ struct ManifestKernel {
   std::uint32_t argument_bytes = 0;
 };
 
-// manifest.json, schema 1. A plain value.
+// manifest.json, schema 1. A plain value. As JSON:
+//
+//   {"schema": 1, "set": "kda", "version": "0.1.0", "backend": "cpu", "toolchain": {"g++": "12.2.0"},
+//    "kernels": [{"name": "gate", "args": [{"name": "f", "kind": "ptr", "offset": 0, "size": 8}, ..],
+//                 "argument_bytes": 44}, ..],
+//    "images": [{"file": "kda.x86-64-v3.so", "target": "x86-64-v3", "format": "elf_shared", "bytes": 41232,
+//                "sha256": "<64 lower-case hex digits>",
+//                "kernels": [{"name": "gate", "symbol": "gate", "static_shared_bytes": 0}, ..]}, ..]}
+//
+// Optional, and 0 or empty when left out: an image's "ptx_isa" (ptx needs it, others must not have it) and "capabilities"
+// (spirv alone may have it); an image kernel's "min_threads", "max_threads", "subgroup", "registers", "tunables"
+// ({"v_per_block": 32}). Every other field is needed, and no other may stand there.
 struct Manifest {
   static constexpr std::uint32_t schema = 1;
-  std::string set;      // "kda"
-  std::string version;  // of the set
-  std::string backend;  // "cpu"
+  std::string set;                               // "kda"
+  std::string version;                           // of the set
+  std::string backend;                           // "cpu"
   std::map<std::string, std::string> toolchain;  // tool -> version
   std::vector<ManifestKernel> kernels;
   std::vector<ManifestImage> images;
@@ -75,12 +88,14 @@ struct Manifest {
 
 // What selection looks at. Filled by each backend from its driver; in tests from a table.
 struct DeviceFacts {
-  std::string backend;                     // sets for another backend are refused
-  std::string target;                      // "x86-64-v3", "sm_90", "gfx942:sramecc+:xnack-"
-  std::uint32_t ptx_isa = 0;               // NVIDIA: the newest the driver takes
-  std::vector<std::string> capabilities;   // SPIR-V
+  std::string backend;                    // sets for another backend are refused
+  std::string target;                     // "x86-64-v3", "sm_90", "gfx942:sramecc+:xnack-"
+  std::uint32_t ptx_isa = 0;              // NVIDIA: the newest the driver takes
+  std::vector<std::string> capabilities;  // SPIR-V
   std::uint64_t shared_memory_per_block = 0;
   std::uint32_t threads_per_block = 0;
+  std::uint32_t subgroup_min = 0, subgroup_max = 0;   // SPIR-V
+  std::uint32_t argument_bytes = max_argument_bytes;  // SPIR-V: the largest argument block that a launch can carry
 };
 
 struct RejectedImage {
@@ -95,7 +110,14 @@ struct Selection {
 
 // Chooses the best image for a device: a pure function (design: selection is tested with no device at hand). A fitting
 // image that a better one beat is listed as rejected too.
-//   CPU   same architecture, level not above the device's; the highest level wins
+//   CPU     same architecture, level (x86-64 < -v2 < -v3 < -v4) not above the device's; the highest level wins
+//   NVIDIA  sm_NNa for exactly this device, then sm_NNf and plain sm_NN of the same major and a minor not above the
+//           device's (the highest minor, f before plain), then PTX (sm_NN or compute_NN, same suffixes) that is neither for
+//           a newer device nor of a newer ISA than the driver takes
+//   AMD     same processor, xnack and sramecc each unstated or as the device has it, the image that states more first;
+//           then generic targets (gfx9-4-generic) that cover the processor
+//   SPIR-V  target spvM.N not above the device's; every capability, subgroup size, static shared memory, smallest block
+//           and argument block within the device's; the image that asks for more capabilities first
 [[nodiscard]] KDART_API Selection select_image(const DeviceFacts& facts, const Manifest& manifest);
 
 // A manifest with access to its images. Immutable, shareable between threads.
@@ -136,7 +158,8 @@ struct KernelInfo {
   std::string name;
   const ContractKernel* contract = nullptr;  // argument names and kinds
   std::uint32_t static_shared_bytes = 0;
-  std::uint32_t max_threads = 0;             // per block, device limit included
+  std::uint32_t min_threads = 0;  // per block
+  std::uint32_t max_threads = 0;  // per block, device limit included
   std::map<std::string, std::uint32_t> tunables;
 };
 
@@ -169,6 +192,7 @@ class LoadedSet {
   std::shared_ptr<const KernelSet> set_;
   Selection selection_;
   std::uint64_t module_ = 0;
+  bool loaded_ = false;  // module_ is to be unloaded
   std::map<std::string, KernelHandle, std::less<>> kernels_;
 };
 

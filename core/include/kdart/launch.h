@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <type_traits>
 
@@ -17,7 +18,8 @@ namespace kdart {
 
 class GpuBackend;
 
-// Optional launch attributes; a backend refuses those it does not support (unsupported).
+// Optional launch attributes. A device that does not list the feature refuses the launch (unsupported): "cluster_launch"
+// for a cluster other than 1 x 1 x 1, which must divide the grid, and "dependent_launch".
 struct LaunchAttributes {
   Dim3 cluster{1, 1, 1};
   bool dependent = false;  // may start before the previous launch of its stream has ended
@@ -35,7 +37,7 @@ struct LaunchRecord {
   LaunchAttributes attributes;
   std::uint16_t argument_bytes = 0;
   std::uint8_t argument_count = 0;
-  bool overflow = false;           // more than 32 arguments or 256 bytes were given; launch() refuses
+  bool overflow = false;  // more than 32 arguments or 256 bytes were given; launch() refuses
   std::array<Slot, max_kernel_arguments> slots{};
   alignas(16) std::array<std::byte, max_argument_bytes> arguments{};
 };
@@ -56,6 +58,8 @@ concept KernelArguments = std::is_trivially_copyable_v<T> && requires {
 class KernelLaunch {
  public:
   KernelLaunch(GpuBackend& backend, KernelHandle kernel) noexcept : backend_(&backend) { record_.kernel = kernel; }
+  KernelLaunch(const std::shared_ptr<GpuBackend>& backend, KernelHandle kernel) noexcept
+      : KernelLaunch(*backend, kernel) {}
 
   KernelLaunch& grid(std::uint32_t x, std::uint32_t y = 1, std::uint32_t z = 1) noexcept {
     record_.grid = {x, y, z};
@@ -82,6 +86,7 @@ class KernelLaunch {
     std::memcpy(record_.arguments.data(), &args, contract.argument_bytes);
     record_.argument_bytes = contract.argument_bytes;
     record_.argument_count = static_cast<std::uint8_t>(contract.args.size());
+    record_.overflow = false;
     for (std::size_t i = 0; i < contract.args.size(); ++i) {
       record_.slots[i] = {contract.args[i].kind, contract.args[i].offset, contract.args[i].size};
     }
