@@ -18,8 +18,12 @@
 
 namespace kdart {
 
-// The three spans of a layer call.
-enum class KdaSpan : std::uint8_t { front_end, recurrence, back_end };
+// The three spans of a layer call, in this order. A call that runs in pieces records them once per piece.
+enum class KdaSpan : std::uint8_t {
+  front_end,   // projections (or packing), convolution and L2, gates
+  recurrence,  // the state's update and the core's output
+  back_end,    // norm, gate, output projection
+};
 
 // Told where each span of a call begins and ends in its stream, on the calling thread, for instance to record events.
 // An exception from it leaves through the layer call.
@@ -60,12 +64,12 @@ class KdaDeviceWeights {
                                                                                 const KdaWeights& weights);
 
   KdaConfig config;
-  DevicePtr qkv_proj;                  // bf16 [3*qkv, hidden]: q | k | v
-  DevicePtr conv;                      // bf16 [3*qkv, 4]
-  DevicePtr f_a_proj, f_b_proj;        // bf16
+  DevicePtr qkv_proj;                              // bf16 [3*qkv, hidden]: q | k | v
+  DevicePtr conv;                                  // bf16 [3*qkv, 4]
+  DevicePtr f_a_proj, f_b_proj;                    // bf16
   DevicePtr g_a_proj, g_b_proj, g_b_bias, g_proj;  // bf16; null where the geometry has none
-  DevicePtr b_proj, o_proj, o_norm;    // bf16
-  DevicePtr a_log, dt_bias;            // f32
+  DevicePtr b_proj, o_proj, o_norm;                // bf16
+  DevicePtr a_log, dt_bias;                        // f32
 
   [[nodiscard]] const std::shared_ptr<GpuBackend>& backend() const noexcept { return backend_; }
 
@@ -107,8 +111,8 @@ class KdaLayer {
   [[nodiscard]] KDART_API const KdaConfig& config() const noexcept;
   [[nodiscard]] KDART_API const std::shared_ptr<GpuBackend>& backend() const noexcept;
   [[nodiscard]] KDART_API const std::shared_ptr<LoadedSet>& kernels() const noexcept;
-  [[nodiscard]] KDART_API KdaRoute route() const noexcept;                      // never automatic
-  [[nodiscard]] KDART_API std::string_view recurrent_kernel() const noexcept;   // "recurrent_smem" or "recurrent"
+  [[nodiscard]] KDART_API KdaRoute route() const noexcept;                     // never automatic
+  [[nodiscard]] KDART_API std::string_view recurrent_kernel() const noexcept;  // "recurrent_smem" or "recurrent"
 
   // One token; both states updated in place.
   KDART_API void decode(DevicePtr hidden, KdaState& state, KdaWorkspace& ws, Stream stream, DevicePtr out = {}) const;

@@ -47,6 +47,7 @@ class KdaState {
   [[nodiscard]] DevicePtr recurrent() const noexcept { return recurrent_; }
   [[nodiscard]] DevicePtr conv() const noexcept { return conv_; }
   [[nodiscard]] const KdaConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const std::shared_ptr<GpuBackend>& backend() const noexcept { return backend_; }
 
   // Back to the state before the first token, ordered in `stream`.
   KDART_API void zero(Stream stream);

@@ -31,6 +31,7 @@ class KdaWorkspace {
                          std::uint32_t max_tokens, std::uint32_t max_tokens_per_launch = 0);
 
   [[nodiscard]] const KdaConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const std::shared_ptr<GpuBackend>& backend() const noexcept { return backend_; }
   [[nodiscard]] std::uint32_t max_tokens() const noexcept { return max_tokens_; }
   [[nodiscard]] std::uint32_t rows() const noexcept { return rows_; }  // most tokens in one piece
   // bf16 [max_tokens, hidden_size]: where results go unless a call names another place.
@@ -38,25 +39,25 @@ class KdaWorkspace {
 
   // Where each intermediate lives, in bytes from the start. `rows` is rows(), `padded` is rows up to a multiple of 32.
   struct Layout {
-    std::uint64_t qkv = 0;        // bf16 [rows, 3*qkv]     projections, q | k | v
-    std::uint64_t f_a = 0;        // bf16 [rows, decay_rank]
-    std::uint64_t f = 0;          // bf16 [rows, qkv]
-    std::uint64_t b = 0;          // bf16 [rows, H]
-    std::uint64_t g_a = 0;        // bf16 [rows, output_gate_rank]
-    std::uint64_t z = 0;          // bf16 [rows, qkv]
-    std::uint64_t gate = 0;       // f32  [padded, qkv]     log-decay
-    std::uint64_t beta = 0;       // f32  [padded, H]
-    std::uint64_t conv_f32 = 0;   // f32  [padded, 3*qkv]   prefill only: conv + SiLU; later gc | u | w
-    std::uint64_t conv_bf16 = 0;  // bf16 [rows, 3*qkv]     after conv, SiLU and L2
-    std::uint64_t q = 0, k = 0, v = 0;     // f32 [padded, qkv] each
-    std::uint64_t gc = 0, u = 0, w = 0;    // f32 [padded, qkv] each, inside conv_f32
-    std::uint64_t core = 0;       // f32  [rows, qkv]       recurrence output
-    std::uint64_t normed = 0;     // bf16 [rows, qkv]       after norm and gate
-    std::uint64_t final_out = 0;  // bf16 [max_tokens, hidden_size]
+    std::uint64_t qkv = 0;               // bf16 [rows, 3*qkv]     projections, q | k | v
+    std::uint64_t f_a = 0;               // bf16 [rows, decay_rank]
+    std::uint64_t f = 0;                 // bf16 [rows, qkv]
+    std::uint64_t b = 0;                 // bf16 [rows, H]
+    std::uint64_t g_a = 0;               // bf16 [rows, output_gate_rank]
+    std::uint64_t z = 0;                 // bf16 [rows, qkv]
+    std::uint64_t gate = 0;              // f32  [padded, qkv]     log-decay
+    std::uint64_t beta = 0;              // f32  [padded, H]
+    std::uint64_t conv_f32 = 0;          // f32  [padded, 3*qkv]   prefill only: conv + SiLU; later gc | u | w
+    std::uint64_t conv_bf16 = 0;         // bf16 [rows, 3*qkv]     after conv, SiLU and L2
+    std::uint64_t q = 0, k = 0, v = 0;   // f32 [padded, qkv] each
+    std::uint64_t gc = 0, u = 0, w = 0;  // f32 [padded, qkv] each, inside conv_f32
+    std::uint64_t core = 0;              // f32  [rows, qkv]       recurrence output
+    std::uint64_t normed = 0;            // bf16 [rows, qkv]       after norm and gate
+    std::uint64_t final_out = 0;         // bf16 [max_tokens, hidden_size]
     std::uint64_t total = 0;
   };
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] DevicePtr at(std::uint64_t Layout::*part) const noexcept { return base_.offset(layout_.*part); }
+  [[nodiscard]] DevicePtr at(std::uint64_t Layout::* part) const noexcept { return base_.offset(layout_.*part); }
 
  private:
   std::shared_ptr<GpuBackend> backend_;
