@@ -23,12 +23,12 @@ struct Bounds {
 struct Case {
   std::string name;
   std::uint64_t tokens = 0;
-  std::vector<bf16> hidden;          // [tokens, hidden_size]
-  std::vector<float> recurrent_in;   // [H, D, D] key-major
-  std::vector<float> conv_in;        // [3 * qkv, 4], oldest first, slot 0 zero (the file holds the 3-slot form)
-  std::vector<float> out;            // truth, rounded to f32
+  std::vector<bf16> hidden;         // [tokens, hidden_size]
+  std::vector<float> recurrent_in;  // [H, D, D] key-major
+  std::vector<float> conv_in;       // [3 * qkv, 4], oldest first, slot 0 zero (the file holds the 3-slot form)
+  std::vector<float> out;           // truth, rounded to f32
   std::vector<float> recurrent_out;
-  std::vector<float> conv_out;       // 4-slot form, slot 0 zero
+  std::vector<float> conv_out;  // 4-slot form, slot 0 zero
   Bounds bounds;
 };
 
