@@ -21,6 +21,14 @@ void check_width(std::string_view field, std::uint64_t value) {
   }
 }
 
+// The projections read eight bf16 at a time, so every row of an operand must be whole groups of eight.
+void check_group(std::string_view field, std::uint32_t value) {
+  if (value % 8 != 0) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("KdaConfig.{} {} is not supported; it must be a multiple of 8", field, value));
+  }
+}
+
 void check_eps(std::string_view field, float value) {
   if (!(std::isfinite(value) && value > 0.0F)) {
     throw Error(ErrorCode::invalid_argument,
@@ -89,6 +97,9 @@ void KdaConfig::validate() const {
   check_width("heads", heads);
   check_width("decay_rank", decay_rank);
   if (output_gate_rank != 0) check_width("output_gate_rank", output_gate_rank);
+  check_group("hidden_size", hidden_size);
+  check_group("decay_rank", decay_rank);
+  check_group("output_gate_rank", output_gate_rank);
   if (const std::uint64_t width = std::uint64_t{heads} * head_dim; width > max_width) {
     throw Error(ErrorCode::invalid_argument, fmt::format("KdaConfig.heads x head_dim is {} x {} = {}; the limit is {}",
                                                          heads, head_dim, width, max_width));
