@@ -188,7 +188,7 @@ class LayerReader {
     c.head_dim = model_.head_dim;
     c.conv_kernel = model_.conv_kernel;
     c.rms_norm_eps = model_.rms_norm_eps;
-    c.decay_rank = 1;
+    c.decay_rank = 8;  // stands in until f_a_proj has been looked at
     if (model_.gate_lower_bound) {
       c.gate_law = GateLaw::lower_bound;
       c.gate_lower_bound = *model_.gate_lower_bound;
