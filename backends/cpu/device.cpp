@@ -1,0 +1,71 @@
+#include "backends/cpu/device.h"
+
+#include <atomic>
+#include <vector>
+
+namespace kdart::cpu {
+namespace {
+
+std::uint32_t threads_in_force(const CpuSnapshot& snapshot, const OpenOptions& options) noexcept {
+  return options.cpu_threads == 0 ? snapshot.cores : options.cpu_threads;
+}
+
+// What a forked child gave up. Destroying it would wait for threads that the child does not have; pointing at it keeps
+// leak checkers from reporting what is meant.
+struct Abandoned {
+  void* parts;
+  Abandoned* next;
+};
+std::atomic<Abandoned*> abandoned{nullptr};
+
+void abandon(void* parts) noexcept {
+  auto* entry = new (std::nothrow) Abandoned{parts, abandoned.load()};
+  while (entry != nullptr && !abandoned.compare_exchange_weak(entry->next, entry)) {
+  }
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(const CpuSnapshot& snapshot, const OpenOptions& options)
+    : GpuBackend(describe_device(snapshot, options), options),
+      parts_(std::make_unique<Parts>(snapshot.total_memory, threads_in_force(snapshot, options),
+                                     engine_in_force(options.cpu_engine),
+                                     [this](const Error& error) { set_sticky(error); })) {}
+
+CpuBackend::~CpuBackend() {
+  shut_down();
+  if (forked()) abandon(parts_.release());
+}
+
+DeviceFacts CpuBackend::do_facts() const {
+  DeviceFacts facts;
+  facts.backend = info().backend;
+  facts.target = info().target;
+  facts.shared_memory_per_block = info().limits.shared_memory_per_block;
+  facts.threads_per_block = info().limits.threads_per_block;
+  return facts;
+}
+
+std::shared_ptr<CpuStream> CpuBackend::shared_stream(Native native) const {
+  const std::lock_guard lock(parts_->mutex);
+  return parts_->streams.at(native);
+}
+
+std::shared_ptr<CpuEvent> CpuBackend::shared_event(Native native) const {
+  const std::lock_guard lock(parts_->mutex);
+  return parts_->events.at(native);
+}
+
+void CpuBackend::wait_for_all() {
+  std::vector<std::shared_ptr<CpuStream>> streams;
+  {
+    const std::lock_guard lock(parts_->mutex);
+    streams.reserve(parts_->streams.size());
+    for (const auto& [native, stream] : parts_->streams) {
+      if (!stream->idle()) streams.push_back(stream);
+    }
+  }
+  for (const auto& stream : streams) stream->wait(stream->submitted(), {});
+}
+
+}  // namespace kdart::cpu
