@@ -1,0 +1,180 @@
+"""The JSON documents of kda-probe, as docs/cli.md states them."""
+
+import json
+
+from support import ProbeTest, golden, main, probe, settings
+
+MODEL = "kimi-linear-mini"
+MODES = ["decode", "decode_k", "prefill", "prefill_split"]
+OPTIONAL = ["dense_gemv_bf16_batchm", "recurrent_smem"]
+ROW = ["case", "mode", "tokens", "route", "out_rel_l2", "recurrent_rel_l2", "conv_max_excess", "finite",
+       "bits_equal_decode", "bits_equal_recurrent", "bounds", "pass", "seconds_per_token"]
+
+
+class Layer(ProbeTest):
+    def test_the_document(self):
+        document = self.check_json("layer", golden(MODEL), "--seed", "5")
+        self.assertEqual(list(document), ["schema", "command", "device", "model", "layer", "kernel_set",
+                                          "recurrent_kernel", "results", "pass"])
+        self.assertEqual(document["command"], "layer")
+        self.assertEqual(document["device"], "cpu:0")
+        self.assertEqual(document["model"], str(golden(MODEL)))
+        self.assertEqual(document["layer"], 0)
+        self.assertEqual(list(document["kernel_set"]), ["name", "version"])
+        self.assertIs(document["pass"], True)
+        self.assertEqual([row["mode"] for row in document["results"]], MODES)
+        for row in document["results"]:
+            self.assertEqual(list(row), ROW)
+            self.assertEqual(list(row["bounds"]), ["out", "recurrent"])
+            self.assertEqual(row["tokens"], 17)
+            self.assertEqual(row["route"], "reference")
+            self.assertGreater(row["out_rel_l2"], 0)
+            self.assertLessEqual(row["out_rel_l2"], row["bounds"]["out"])
+            self.assertLessEqual(row["recurrent_rel_l2"], row["bounds"]["recurrent"])
+            self.assertLessEqual(row["conv_max_excess"], 0)
+            self.assertGreater(row["seconds_per_token"], 0)
+
+    def test_where_bits_are_compared(self):
+        rows = self.check_json("layer", golden(MODEL))["results"]
+        self.assertEqual([row["bits_equal_decode"] for row in rows], [None, True, None, None])
+        self.assertEqual([row["bits_equal_recurrent"] for row in rows], [True, True, None, None])
+
+    def test_one_recurrent_kernel_alone_is_not_compared(self):
+        document = self.check_json("layer", golden(MODEL), "--without", ",".join(OPTIONAL))
+        self.assertEqual(document["recurrent_kernel"], "recurrent")
+        self.assertEqual([row["bits_equal_recurrent"] for row in document["results"]], [None] * 4)
+        self.assertEqual([row["bits_equal_decode"] for row in document["results"]], [None, True, None, None])
+
+    def test_decode_k_alone_is_still_compared_with_decode(self):
+        rows = self.check_json("layer", golden(MODEL), "--mode", "decode_k")["results"]
+        self.assertEqual([(row["mode"], row["bits_equal_decode"]) for row in rows], [("decode_k", True)])
+
+    def test_one_token_has_no_split(self):
+        rows = self.check_json("layer", golden(MODEL), "--tokens", "1")["results"]
+        self.assertEqual([row["mode"] for row in rows], MODES[:3])
+
+    def test_the_seed_decides(self):
+        figures = [[row["out_rel_l2"] for row in self.check_json("layer", golden(MODEL), "--seed", seed)["results"]]
+                   for seed in (1, 1, 2)]
+        self.assertEqual(figures[0], figures[1])
+        self.assertNotEqual(figures[0], figures[2])
+
+    def test_cpu_is_cpu_0(self):
+        arguments = ["layer", golden(MODEL), "--mode", "decode", "--tokens", "1"]
+        self.assertEqual(self.check_json(*arguments, "--device", "cpu")["device"], "cpu:0")
+
+    def test_a_folder_gives_the_bits_of_the_embedded_set(self):
+        arguments = ["layer", golden(MODEL), "--cases", golden(MODEL) / "cases.safetensors"]
+        embedded = self.check_json(*arguments)
+        folder = self.check_json(*arguments, "--kernel-set", settings.kernel_set)
+        for document in (embedded, folder):
+            for row in document["results"]:
+                del row["seconds_per_token"]
+        self.assertEqual(embedded, folder)
+
+
+class Kernels(ProbeTest):
+    def check_document(self, document):
+        self.assertEqual(list(document), ["schema", "command", "set", "version", "backend", "origin", "target", "image",
+                                          "rejected", "kernels", "missing"])
+        self.assertEqual((document["set"], document["backend"]), ("kda", "cpu"))
+        self.assertEqual(list(document["image"]), ["file", "target"])
+        for image in document["rejected"]:
+            self.assertEqual(list(image), ["file", "target", "reason"])
+            self.assertNotEqual(image["reason"], "")
+        for kernel in document["kernels"]:
+            self.assertEqual(list(kernel), ["name", "registers", "shared_bytes", "argument_bytes"])
+            self.assertGreater(kernel["argument_bytes"], 0)
+        return [kernel["name"] for kernel in document["kernels"]]
+
+    def test_a_device(self):
+        document = self.check_json("kernels", "cpu:0")
+        self.assertIn("recurrent_smem", self.check_document(document))
+        self.assertEqual(document["missing"], [])
+
+    def test_what_is_left_out_is_missing(self):
+        full = self.check_json("kernels")
+        less = self.check_json("kernels", "--without", ",".join(OPTIONAL))
+        self.assertEqual(sorted(less["missing"]), OPTIONAL)
+        self.assertEqual(sorted(self.check_document(less) + OPTIONAL), sorted(self.check_document(full)))
+
+    def test_a_target_needs_no_device(self):
+        target = self.check_json("kernels")["target"]
+        document = self.check_json("kernels", "--set", "cpu", "--target", target)
+        self.assertEqual(document, self.check_json("kernels"))
+
+    def test_a_folder_says_where_it_is(self):
+        document = self.check_json("kernels", "--kernel-set", settings.kernel_set)
+        self.check_document(document)
+        self.assertEqual(document["origin"], str(settings.kernel_set))
+
+
+class ListInfoReport(ProbeTest):
+    def test_list(self):
+        document = self.check_json("list")
+        backends = {backend["backend"]: backend for backend in document["backends"]}
+        self.assertEqual(list(backends["cpu"]), ["backend", "driver_library", "devices", "error"])
+        self.assertEqual([device["id"] for device in backends["cpu"]["devices"]], ["cpu:0"])
+        self.assertIsNone(backends["cpu"]["error"])
+        for name, backend in backends.items():
+            if not backend["devices"]:
+                self.assertEqual(list(backend["error"]), ["code", "message"], name)
+
+    def test_info(self):
+        document = self.check_json("info", "cpu:0")
+        self.assertEqual(list(document), ["schema", "command", "device", "memory", "kernel_set"])
+        self.assertEqual(document["device"]["id"], "cpu:0")
+        self.assertEqual(document["kernel_set"]["name"], "kda")
+        self.assertIsNotNone(document["kernel_set"]["image"])
+        self.assertGreater(document["memory"]["total"], 0)
+
+    def test_report(self):
+        document = self.check_json("report")
+        self.assertEqual(list(document), ["schema", "command", "kdart", "system", "backends", "kernel_sets", "devices",
+                                          "pass"])
+        version = probe("--version").stdout.strip()
+        self.assertEqual(document["kdart"]["version"], version)
+        device = document["devices"][0]
+        self.assertEqual(device["id"], "cpu:0")
+        self.assertEqual([row["mode"] for row in device["self_check"]["results"]], MODES)
+        self.assertIs(document["pass"], True)
+        for image in document["kernel_sets"][0]["images"]:
+            self.assertRegex(image["sha256"], "^[0-9a-f]{64}$")
+
+    def test_report_as_text_names_what_a_bug_report_needs(self):
+        text = self.check_ok("report").stdout
+        for word in ("kdart", "system", "processor", "kernel set", "image", "cpu:0", "self-check", "PASS"):
+            self.assertIn(word, text)
+
+    def test_version_and_help(self):
+        version = self.check_json("--version")
+        self.assertEqual(version["version"], probe("--version").stdout.strip())
+        self.assertRegex(version["version"], r"^\d+\.\d+\.\d+$")
+        self.assertIn("--geometry", self.check_json("layer", "--help")["help"])
+
+
+class Output(ProbeTest):
+    def test_a_result_goes_to_the_file_alone(self):
+        file = self.folder / "result"
+        for format_, arguments in (("text", ["list"]), ("json", ["kernels"]), ("json", ["--version"])):
+            result = self.check_ok(*arguments, "--format", format_, "--output", file)
+            self.assertEqual(result.stdout, "")
+            self.assertEqual(file.read_text(), self.check_ok(*arguments, "--format", format_).stdout)
+
+    def test_flags_may_stand_before_the_verb(self):
+        self.assertEqual(json.loads(self.check_ok("--format", "json", "list").stdout)["command"], "list")
+        self.assertEqual(json.loads(self.check_ok("--format=json", "list").stdout)["command"], "list")
+
+    def test_an_error_goes_there_too_under_json(self):
+        file = self.folder / "result"
+        result = probe("info", "cpu:99", "--format", "json", "--output", file)
+        self.assertEqual((result.returncode, result.stdout), (4, ""))
+        self.assertEqual(json.loads(file.read_text())["error"]["exit"], 4)
+        self.assertIn("no_device", result.stderr)
+
+    def test_no_bar_and_no_talk_where_standard_error_is_no_terminal(self):
+        self.assertEqual(self.check_ok("layer", golden(MODEL)).stderr, "")
+
+
+if __name__ == "__main__":
+    main()

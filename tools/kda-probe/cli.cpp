@@ -1,0 +1,302 @@
+// The one place that knows the command-line library.
+#include "cli.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <string_view>
+
+#include "exit_codes.h"
+#include "kdart/registry.h"
+#include "kdart/version.h"
+
+namespace kdart::probe {
+namespace {
+
+constexpr std::array<std::string_view, 5> verbs{"list", "info", "kernels", "layer", "report"};
+
+[[noreturn]] void usage(const std::string& message) {
+  throw Failure("usage", message, ExitCode::usage);
+}
+
+// Every flag's value as it is written; taken apart after parsing.
+struct Raw {
+  std::string format = "text", output, kernel_set;
+  std::string device, set, target, model, geometry, layer, cases, mode = "all", route = "auto", tokens, seed;
+  std::vector<std::string> without;
+};
+
+std::uint64_t number(std::string_view flag, const std::string& text, std::uint64_t least, std::uint64_t most) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
+    usage(fmt::format("{}: '{}' is not a whole number from {} to {}", flag, text, least, most));
+  }
+  return value;
+}
+
+std::uint32_t number32(std::string_view flag, const std::string& text, std::uint32_t least) {
+  return static_cast<std::uint32_t>(number(flag, text, least, std::numeric_limits<std::uint32_t>::max()));
+}
+
+std::string device_id(const std::string& text) {
+  return during(Stage::command_line, [&] { return DeviceId::parse(text).to_string(); });
+}
+
+std::vector<std::string> names(const std::vector<std::string>& lists) {
+  std::vector<std::string> result;
+  for (const std::string& list : lists) {
+    for (std::size_t start = 0; start <= list.size();) {
+      const std::size_t end = std::min(list.find(',', start), list.size());
+      result.push_back(list.substr(start, end - start));
+      start = end + 1;
+    }
+  }
+  return result;
+}
+
+KernelSetDirectory directory(const std::string& text) {
+  return text.empty() ? KernelSetDirectory() : KernelSetDirectory(text);
+}
+
+void add_common(CLI::App& app, Raw& raw) {
+  app.add_option("--format", raw.format, "text, or json: one document on standard output and nothing else there")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("text|json")
+      ->capture_default_str();
+  app.add_option("--output", raw.output, "Write the result to FILE; standard output stays empty")->type_name("FILE");
+  app.add_option("--kernel-set", raw.kernel_set,
+                 "Use the kernel set in DIR (manifest.json and images), not the built-in")
+      ->type_name("DIR");
+}
+
+void add_without(CLI::App& app, Raw& raw) {
+  app.add_option("--without", raw.without, "Treat these kernels as absent from the set")
+      ->type_name("KERNEL,..")
+      ->allow_extra_args(false);
+}
+
+CLI::App& add_verb(CLI::App& app, const char* name, const char* description, const char* examples, Raw& raw) {
+  CLI::App& verb = *app.add_subcommand(name, description);
+  verb.footer(examples);
+  add_common(verb, raw);
+  return verb;
+}
+
+void add_list(CLI::App& app, Raw& raw) {
+  add_verb(app, "list", "Backends of this build and their devices on this machine",
+           "Examples:\n"
+           "  kda-probe list\n"
+           "  kda-probe list --format json --output devices.json",
+           raw);
+}
+
+void add_info(CLI::App& app, Raw& raw) {
+  CLI::App& verb = add_verb(app, "info", "One device: what it is, its limits, the kernel image it gets",
+                            "Examples:\n"
+                            "  kda-probe info\n"
+                            "  kda-probe info cpu:0 --format json",
+                            raw);
+  verb.add_option("DEVICE", raw.device, "Device id such as cpu:0; cpu means cpu:0 [cpu:0]");
+}
+
+void add_kernels(CLI::App& app, Raw& raw) {
+  CLI::App& verb = add_verb(app, "kernels", "Kernels that a device or target gets from the set, and what the set lacks",
+                            "Examples:\n"
+                            "  kda-probe kernels cpu:0\n"
+                            "  kda-probe kernels --set cpu --target x86-64-v3\n"
+                            "  kda-probe kernels --without recurrent_smem,dense_gemv_bf16_batchm",
+                            raw);
+  CLI::Option* device = verb.add_option("DEVICE", raw.device, "Device id such as cpu:0; cpu means cpu:0 [cpu:0]");
+  CLI::Option* set = verb.add_option("--set", raw.set, "Look at the set for BACKEND; no device is needed");
+  CLI::Option* target = verb.add_option("--target", raw.target, "With --set: choose as for this target");
+  set->type_name("BACKEND")->needs(target)->excludes(device);
+  target->type_name("T")->needs(set)->excludes(device);
+  add_without(verb, raw);
+}
+
+void add_layer(CLI::App& app, Raw& raw) {
+  CLI::App& verb = add_verb(app, "layer", "Run a KDA layer and check it against float64 truth",
+                            "Examples:\n"
+                            "  kda-probe layer model --cases model/cases.safetensors --mode all --format json\n"
+                            "  kda-probe layer model --layer 3 --device cpu:0 --tokens 100 --seed 7\n"
+                            "  kda-probe layer --geometry glm-5.3-flash --seed 1 --mode decode --tokens 4\n"
+                            "  kda-probe layer --geometry glm-5.3-flash --seed 1 --mode prefill --tokens 64\n"
+                            "  kda-probe layer model --without recurrent_smem,dense_gemv_bf16_batchm",
+                            raw);
+  CLI::Option* model = verb.add_option("MODEL_DIR", raw.model, "Folder with config.json and safetensors files");
+  CLI::Option* geometry = verb.add_option("--geometry", raw.geometry, "A layer of this size with random weights");
+  geometry->type_name(fmt::format("{}", fmt::join(geometry_names(), "|")))
+      ->check(CLI::IsMember([] {
+        std::vector<std::string> known;
+        for (const std::string_view name : geometry_names()) known.emplace_back(name);
+        return known;
+      }()))
+      ->excludes(model);
+  verb.add_option("--layer", raw.layer, "The N of layers.N in tensor names [the first KDA layer]")
+      ->type_name("N")
+      ->excludes(geometry);
+  CLI::Option* cases = verb.add_option("--cases", raw.cases, "Case file with inputs and truth [seeded random input]");
+  cases->type_name("FILE")->excludes(geometry);
+  verb.add_option("--device", raw.device, "Device id; cpu means cpu:0 [cpu:0]")->type_name("ID");
+  verb.add_option("--mode", raw.mode, "How to run the tokens")
+      ->type_name("all|decode|decode_k|prefill|prefill_split")
+      ->check(CLI::IsMember({"all", "decode", "decode_k", "prefill", "prefill_split"}))
+      ->capture_default_str();
+  verb.add_option("--route", raw.route, "Order of the sums: the best on offer, or that of the reference")
+      ->type_name("auto|reference")
+      ->check(CLI::IsMember({"auto", "reference"}))
+      ->capture_default_str();
+  add_without(verb, raw);
+  verb.add_option("--tokens", raw.tokens, "Length of the random input [17]")->type_name("T")->excludes(cases);
+  verb.add_option("--seed", raw.seed, "Seed of the random input, and of a geometry's weights [0]")
+      ->type_name("S")
+      ->excludes(cases);
+}
+
+void add_report(CLI::App& app, Raw& raw) {
+  add_verb(app, "report", "Everything that a bug report needs, in one paste",
+           "Examples:\n"
+           "  kda-probe report\n"
+           "  kda-probe report --output report.txt",
+           raw);
+}
+
+LayerOptions layer_options(const Raw& raw) {
+  LayerOptions options;
+  if (raw.model.empty() && raw.geometry.empty()) usage("layer needs a MODEL_DIR or --geometry");
+  options.model = raw.model;
+  options.geometry = raw.geometry;
+  if (!raw.layer.empty()) options.layer = number32("--layer", raw.layer, 0);
+  options.cases = raw.cases;
+  if (!raw.device.empty()) options.device = device_id(raw.device);
+  if (const std::optional<Mode> mode = parse_mode(raw.mode)) {
+    options.modes = {*mode};
+  } else {
+    options.modes = all_modes();
+  }
+  options.route = raw.route == "reference" ? KdaRoute::reference : KdaRoute::automatic;
+  options.without = names(raw.without);
+  if (!raw.tokens.empty()) {
+    options.tokens = number32("--tokens", raw.tokens, raw.mode == to_string(Mode::prefill_split) ? 2 : 1);
+  }
+  if (!raw.seed.empty()) options.seed = number("--seed", raw.seed, 0, std::numeric_limits<std::uint64_t>::max());
+  options.kernel_set = directory(raw.kernel_set);
+  return options;
+}
+
+KernelsOptions kernels_options(const Raw& raw, const CLI::App& verb) {
+  KernelsOptions options;
+  if (!raw.device.empty()) options.device = device_id(raw.device);
+  options.backend = raw.set;
+  if (verb.count("--target") != 0) options.target = raw.target;
+  options.without = names(raw.without);
+  options.kernel_set = directory(raw.kernel_set);
+  return options;
+}
+
+Invocation invocation(const CLI::App& app, const Raw& raw) {
+  const CLI::App& verb = *app.get_subcommands().front();
+  const std::string& name = verb.get_name();
+  if (name == "list") return {name, ListOptions{directory(raw.kernel_set)}};
+  if (name == "report") return {name, ReportOptions{directory(raw.kernel_set)}};
+  if (name == "kernels") return {name, kernels_options(raw, verb)};
+  if (name == "layer") return {name, layer_options(raw)};
+  InfoOptions options;
+  if (!raw.device.empty()) options.device = device_id(raw.device);
+  options.kernel_set = directory(raw.kernel_set);
+  return {name, options};
+}
+
+// A flag that is there with an empty value is a mistake, seldom a wish: `--device "$DEVICE"` with DEVICE unset.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (value.empty()) usage(fmt::format("{}: the value is empty", option->get_name()));
+    }
+  }
+  for (const CLI::App* verb : app.get_subcommands()) refuse_empty_values(*verb);
+}
+
+Invocation parse_with(CLI::App& app, Raw& raw, std::vector<std::string> arguments) {
+  std::reverse(arguments.begin(), arguments.end());  // as the library wants it
+  try {
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    const auto verb = app.get_subcommands();
+    return {"help", TextRequest{"help", verb.empty() ? app.help() : verb.front()->help()}};
+  } catch (const CLI::CallForVersion&) {
+    return {"version", TextRequest{"version", version()}};
+  } catch (const CLI::ParseError& error) {
+    usage(error.what());
+  }
+  refuse_empty_values(app);
+  return invocation(app, raw);
+}
+
+// The word that stands where the verb belongs, if there is one: the first that is neither a flag nor a flag's value.
+std::optional<std::string> verb_word(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--format" || word == "--output" || word == "--kernel-set") {
+      ++i;
+    } else if (!word.starts_with('-')) {
+      return word;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Outline outline(const std::vector<std::string>& arguments) {
+  Outline result;
+  const std::optional<std::string> verb = verb_word(arguments);
+  if (verb && std::find(verbs.begin(), verbs.end(), *verb) != verbs.end()) result.command = verb;
+  const auto take = [&](std::string_view flag, std::string_view value) {
+    if (flag == "--format") result.output.format = value == "json" ? Format::json : Format::text;
+    if (flag == "--output" && !value.empty()) result.output.file = value;
+  };
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view word = arguments[i];
+    if (const std::size_t equals = word.find('='); equals != std::string_view::npos) {
+      take(word.substr(0, equals), word.substr(equals + 1));
+    } else if (i + 1 < arguments.size()) {
+      take(word, arguments[i + 1]);
+    }
+  }
+  return result;
+}
+
+Invocation parse(const std::vector<std::string>& arguments) {
+  if (const auto verb = verb_word(arguments); verb && std::find(verbs.begin(), verbs.end(), *verb) == verbs.end()) {
+    usage(fmt::format("unknown verb '{}'; the verbs are {}", *verb, fmt::join(verbs, ", ")));
+  }
+  Raw raw;
+  CLI::App app("Finds out which KDA kernels run on this machine and whether they are right.", "kda-probe");
+  app.set_help_flag("-h,--help", "Print this help, or that of a verb");
+  app.set_version_flag("--version", version());
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  kda-probe list\n"
+      "  kda-probe layer --geometry kimi-linear --mode decode --tokens 4\n"
+      "  kda-probe layer model --cases model/cases.safetensors --format json\n"
+      "  kda-probe layer --help\n"
+      "Exit codes: 0 ok, 1 a check failed, 2 usage, 3 backend or driver, 4 device, 5 bad input, 6 device failure,\n"
+      "70 anything else.");
+  add_common(app, raw);
+  add_list(app, raw);
+  add_info(app, raw);
+  add_kernels(app, raw);
+  add_layer(app, raw);
+  add_report(app, raw);
+  return parse_with(app, raw, arguments);
+}
+
+}  // namespace kdart::probe
