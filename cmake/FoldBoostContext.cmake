@@ -42,6 +42,9 @@ function(kdart_fold_boost_context target)
     DEPENDS "${KDART_BOOST_CONTEXT}"
     COMMENT "Taking the context switch from ${KDART_BOOST_CONTEXT}"
     VERBATIM)
+  # A target of its own: the rule above belongs to the folder that calls this, <target> maybe to another.
+  add_custom_target(${target}_boost_context DEPENDS ${objects})
+  add_dependencies(${target} ${target}_boost_context)
   set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   target_sources(${target} PRIVATE ${objects})
   target_include_directories(${target} SYSTEM PRIVATE "${KDART_BOOST_INCLUDE_DIR}")
