@@ -1,0 +1,2 @@
+// The image for NVIDIA GPUs.
+#include "kernels/simt/kernels.h"

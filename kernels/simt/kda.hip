@@ -1,0 +1,2 @@
+// The image for AMD GPUs.
+#include "kernels/simt/kernels.h"
