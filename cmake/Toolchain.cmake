@@ -71,7 +71,6 @@ target_compile_options(
             -Wcast-qual
             -Wdouble-promotion
             -Wformat=2
-            -Wnull-dereference
             -Wimplicit-fallthrough
             -Wextra-semi
             -Wundef
