@@ -26,9 +26,9 @@ _KERNEL = """
 |---|---|---|---|---|
 {args}
 
-| grid | block | dynamic shared memory, bytes | threads per block, at most |
+| grid | block | dynamic shared memory, bytes | threads per block |
 |---|---|---|---|
-| {grid} | {block} | `{shared}` | {max_threads} |
+| {grid} | {block} | `{shared}` | {threads} |
 {tunables}"""
 
 
@@ -51,7 +51,7 @@ def _kernel(kernel):
         grid=" x ".join(f"`{axis.text}`" for axis in kernel.grid),
         block=" x ".join(f"`{axis.text}`" for axis in kernel.block),
         shared=kernel.shared.text,
-        max_threads=kernel.max_threads,
+        threads=_threads(kernel),
         tunables=tunables,
     )
 
@@ -62,6 +62,12 @@ def _arg(arg):
     nullable = ", may be null" if arg.nullable else ""
     return (f"| `{arg.name}` | {arg.element} pointer, {arg.access}{nullable} | {arg.offset} | {arg.size} | {arg.about}; "
             f"`{arg.extent.text}` elements, aligned to {arg.align} bytes |")
+
+
+def _threads(kernel):
+    if kernel.min_threads == kernel.max_threads:
+        return f"{kernel.max_threads}"
+    return f"{kernel.min_threads} to {kernel.max_threads}" if kernel.min_threads else f"at most {kernel.max_threads}"
 
 
 def _yes(value):

@@ -54,6 +54,7 @@ class Kernel:
     shared: Expression
     max_threads: int
     barriers: bool
+    min_threads: int = 0  # 0: any
     requires: list[str] = field(default_factory=list)
     tunables: dict[str, int] = field(default_factory=dict)
 
@@ -115,7 +116,7 @@ def _kernel(index, entry):
     name = entry["name"]
     _check_name(f"kernels[{index}].name", name)
     where = f"kernel '{name}'"
-    _expect_fields(where, entry, _KERNEL_FIELDS, {"requires": list, "tunables": dict})
+    _expect_fields(where, entry, _KERNEL_FIELDS, {"requires": list, "tunables": dict, "min_threads": int})
     args = _args(where, entry["args"])
     integers = [arg.name for arg in args if arg.is_integer]
     for arg, raw in zip(args, entry["args"]):
@@ -127,6 +128,8 @@ def _kernel(index, entry):
             raise ContractError(f"{where}, tunable '{tunable}': expected an integer argument's name and a positive default")
     if entry["max_threads"] <= 0:
         raise ContractError(f"{where}, max_threads: {entry['max_threads']}, expected a positive count")
+    if not 0 <= entry.get("min_threads", 0) <= entry["max_threads"]:
+        raise ContractError(f"{where}, min_threads: {entry['min_threads']}, expected 0 to max_threads")
     return Kernel(
         name=name,
         required=entry["required"],
@@ -137,6 +140,7 @@ def _kernel(index, entry):
         shared=_expression(f"{where}, shared", entry["shared"], integers),
         max_threads=entry["max_threads"],
         barriers=entry["barriers"],
+        min_threads=entry.get("min_threads", 0),
         requires=entry.get("requires", []),
         tunables=tunables,
     )
