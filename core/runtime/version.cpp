@@ -2,6 +2,8 @@
 
 namespace kdart {
 
-const char* version() noexcept { return KDART_VERSION_STRING; }
+const char* version() noexcept {
+  return KDART_VERSION_STRING;
+}
 
 }  // namespace kdart
