@@ -56,9 +56,14 @@ struct MemoryInfo {
   std::uint64_t live = 0;  // bytes in live allocations of this backend
 };
 
+class GpuBackend;
+
 namespace detail {
+// A failed release, from a destructor, to the backend's log callback.
+KDART_API void log_release(const GpuBackend& backend, std::string_view message) noexcept;
+struct Capture;
 struct BackendState;  // handle tables, live allocations, capture bookkeeping: core/runtime/backend_state.h
-}
+}  // namespace detail
 
 class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
  public:
@@ -153,7 +158,7 @@ class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
   [[nodiscard]] KDART_API Graph end_capture(Stream stream);
   // May be launched again while pending. The caller keeps the captured memory alive.
   KDART_API void launch_graph(Graph graph, Stream stream);
-  KDART_API void destroy_graph(Graph graph);
+  KDART_API void destroy_graph(Graph graph);  // launches that are pending complete
 
  protected:
   // A vendor's own stream, event, graph, module and kernel: whatever fits 64 bits (a pointer, an index).
@@ -237,16 +242,24 @@ class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
  private:
   friend class LoadedSet;
   friend class ForwardingBackend;
+  friend void detail::log_release(const GpuBackend& backend, std::string_view message) noexcept;
 
   [[nodiscard]] KDART_API void* find_service(std::string_view id);
   // What load and ForwardingBackend build on: one image, one kernel of it, and both undone.
   Native open_module(const ManifestImage& image, std::span<const std::byte> bytes);
-  KernelHandle open_kernel(Native module, const ImageKernel& kernel, const ContractKernel& contract);
-  void close_kernel(KernelHandle kernel) noexcept;
-  void close_module(Native module);
+  KernelHandle open_kernel(Native module, std::string_view image, const ImageKernel& kernel,
+                           const ContractKernel& contract);
+  void close_module(Native module, std::span<const KernelHandle> kernels) noexcept;
   void unload(LoadedSet& set) noexcept;
-  // Ends a capture that runs on `stream`, if one does.
-  void abort_capture(Stream stream) noexcept;
+  // Runs `body(native stream)`, which may stand in a capture and says whether it submitted work (backend_submit.h).
+  template <class Body>
+  void submit(Stream stream, std::string_view call, const Body& body);
+  // For calls that may not stand in a capture: ends a running one and throws capture_invalidated.
+  void refuse_in_capture(Stream stream, std::string_view call);
+  void refuse_captured(Event event, std::string_view call);
+  // Ends a running capture early; its streams are free again.
+  void invalidate(const std::shared_ptr<detail::Capture>& capture, const std::string& reason) noexcept;
+  void abort_capture(Stream stream) noexcept;  // the one that `stream` is in, if any
 
   DeviceInfo info_;
   OpenOptions options_;

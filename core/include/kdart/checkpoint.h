@@ -21,9 +21,9 @@ namespace kdart {
 class SafetensorsFile {
  public:
   struct Tensor {
-    std::string dtype;                  // as the file spells it: "BF16", "F32", "U8", ..
-    std::vector<std::uint64_t> shape;   // row-major
-    std::span<const std::byte> data;    // into the mapping; no alignment is promised
+    std::string dtype;                 // as the file spells it: "BF16", "F32", "U8", ..
+    std::vector<std::uint64_t> shape;  // row-major
+    std::span<const std::byte> data;   // into the mapping; no alignment is promised
   };
 
   // Maps `path` and checks the header: its length and JSON, each tensor's dtype, shape and offsets, that the tensors

@@ -18,9 +18,9 @@ struct DeviceLimits {
   std::uint32_t threads_per_block = 0;        // product of a block's dimensions
   Dim3 block{0, 0, 0};
   Dim3 grid{0, 0, 0};
-  std::uint64_t allocation = 0;               // bytes in one allocation
+  std::uint64_t allocation = 0;  // bytes in one allocation
   std::uint32_t subgroup_min = 0, subgroup_max = 0;
-  std::uint32_t max_tokens_per_launch = 0;    // the longest prefill piece that one launch should take; 0: no limit
+  std::uint32_t max_tokens_per_launch = 0;  // the longest prefill piece that one launch should take; 0: no limit
 };
 
 enum class DeviceType : std::uint8_t { discrete, integrated, virtual_gpu, cpu };
@@ -28,17 +28,17 @@ enum class DeviceType : std::uint8_t { discrete, integrated, virtual_gpu, cpu };
 
 // A snapshot, taken when the device was listed or opened.
 struct DeviceInfo {
-  std::string id;               // "cuda:0": backend name and index, what open_device takes
-  std::string backend;          // "cpu", "vulkan", "cuda", "hip"
+  std::string id;       // "cuda:0": backend name and index, what open_device takes
+  std::string backend;  // "cpu", "vulkan", "cuda", "hip"
   std::uint32_t index = 0;
-  std::string name;             // as the driver gives it
+  std::string name;  // as the driver gives it
   std::string vendor;
   DeviceType type = DeviceType::discrete;
-  std::string uuid;             // lower-case hex, stable across runs; "" where the driver has none
-  std::string pci_address;      // "0000:01:00.0" or ""
-  std::string target;           // what images are chosen by: "sm_90", "gfx942:sramecc+:xnack-", "x86-64-v3", ..
+  std::string uuid;         // lower-case hex, stable across runs; "" where the driver has none
+  std::string pci_address;  // "0000:01:00.0" or ""
+  std::string target;       // what images are chosen by: "sm_90", "gfx942:sramecc+:xnack-", "x86-64-v3", ..
   std::string driver_version;
-  std::string driver_library;   // the file that was opened, "" for the CPU
+  std::string driver_library;  // the file that was opened, "" for the CPU
   std::uint64_t total_memory = 0;
   DeviceLimits limits;
   std::vector<std::string> features;  // sorted

@@ -120,7 +120,8 @@ struct Selection {
 //           and argument block within the device's; the image that asks for more capabilities first
 [[nodiscard]] KDART_API Selection select_image(const DeviceFacts& facts, const Manifest& manifest);
 
-// A manifest with access to its images. Immutable, shareable between threads.
+// A manifest with access to its images. Immutable, shareable between threads. Refers to its contract, which has to
+// outlive it and every set loaded from it; generated contracts are static.
 class KernelSet {
  public:
   // The set built into this library for `backend`. Throws Error(no_matching_image) when it was left out of the build.
@@ -194,6 +195,7 @@ class LoadedSet {
   std::uint64_t module_ = 0;
   bool loaded_ = false;  // module_ is to be unloaded
   std::map<std::string, KernelHandle, std::less<>> kernels_;
+  std::vector<KernelHandle> handles_;  // the same, to be given back
 };
 
 }  // namespace kdart

@@ -24,8 +24,7 @@ class Owner {
  public:
   Owner() = default;
   Owner(std::shared_ptr<GpuBackend> backend, T value) noexcept : backend_(std::move(backend)), value_(value) {}
-  Owner(Owner&& other) noexcept
-      : backend_(std::move(other.backend_)), value_(std::exchange(other.value_, T{})) {}
+  Owner(Owner&& other) noexcept : backend_(std::move(other.backend_)), value_(std::exchange(other.value_, T{})) {}
   Owner& operator=(Owner&& other) noexcept {
     if (this != &other) {
       reset();

@@ -27,10 +27,10 @@ struct DeviceId {
 // One backend on this machine: its devices, or why it has none.
 struct BackendStatus {
   std::string backend;
-  std::string driver_library;       // the file opened, "" for the CPU or when none was
+  std::string driver_library;  // the file opened, "" for the CPU or when none was
   std::vector<DeviceInfo> devices;
-  std::optional<ErrorCode> error;   // driver_missing, driver_too_old, no_device, ..
-  std::string message;              // the error's, "" when there is none
+  std::optional<ErrorCode> error;  // driver_missing, driver_too_old, no_device, ..
+  std::string message;             // the error's, "" when there is none
 };
 
 // A vendor's entry in the table that the build generates. Stateless.

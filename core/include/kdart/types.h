@@ -48,7 +48,8 @@ struct Dim3 {
   std::uint32_t x = 1, y = 1, z = 1;
   [[nodiscard]] constexpr std::uint64_t threads() const noexcept {  // saturates instead of wrapping
     const std::uint64_t xy = std::uint64_t{x} * y;
-    return z != 0 && xy > std::numeric_limits<std::uint64_t>::max() / z ? std::numeric_limits<std::uint64_t>::max() : xy * z;
+    return z != 0 && xy > std::numeric_limits<std::uint64_t>::max() / z ? std::numeric_limits<std::uint64_t>::max()
+                                                                        : xy * z;
   }
   friend constexpr bool operator==(Dim3, Dim3) = default;
 };

@@ -1,0 +1,37 @@
+// An optional service: the vendor's own matrix product (cuBLASLt, hipBLASLt). Experimental.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "kdart/export.h"
+#include "kdart/types.h"
+
+namespace kdart {
+
+// Obtained with `backend.service<GemmService>()`; null where the backend has none, and on a layer that does not wrap it.
+// Valid while the backend lives. Calls on one stream must not overlap.
+class KDART_API GemmService {
+ public:
+  static constexpr std::string_view service_id = "gemm.bf16/1";
+
+  GemmService(const GemmService&) = delete;
+  GemmService& operator=(const GemmService&) = delete;
+  virtual ~GemmService() = default;
+
+  // C[m, n] = A[m, k] * B[n, k]^T + bias[n], all bf16 and row-major, summed in f32 and rounded once. lda, ldb and ldc are
+  // the elements from one row to the next: at least k, k and n. `bias` may be null. C overlaps none of the others.
+  // `workspace` is scratch that no other work uses until the stream has passed the call; null with 0 bytes is allowed, and
+  // any size is: more than workspace_bytes() is not used. Throws invalid_argument, invalid_handle, unsupported.
+  virtual void gemm_bf16(DevicePtr a, DevicePtr b, DevicePtr bias, DevicePtr c, std::uint32_t m, std::uint32_t n,
+                         std::uint32_t k, std::uint32_t lda, std::uint32_t ldb, std::uint32_t ldc, DevicePtr workspace,
+                         std::uint64_t workspace_size, Stream stream) = 0;
+  // The scratch with which a product of this shape runs best.
+  [[nodiscard]] virtual std::uint64_t workspace_bytes(std::uint32_t m, std::uint32_t n, std::uint32_t k) const = 0;
+
+ protected:
+  GemmService() = default;
+};
+
+}  // namespace kdart

@@ -1,0 +1,26 @@
+// GpuBackend::submit, the frame of every call that a capture may hold.
+#pragma once
+
+#include "kdart/backend.h"
+#include "runtime/backend_state.h"
+
+namespace kdart {
+
+// A vendor may find that a call cannot stand in a capture after all (an unprepared launch, say): its capture_invalidated
+// ends the capture here too. Takes no lock.
+template <class Body>
+void GpuBackend::submit(Stream stream, std::string_view call, const Body& body) {
+  state_->run([&] {
+    detail::StreamSlot& slot = state_->stream(stream, call);
+    try {
+      if (body(slot.native) && slot.capture != nullptr) ++slot.position;
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::capture_invalidated && slot.capture != nullptr) {
+        invalidate(slot.capture, error.what());
+      }
+      throw;
+    }
+  });
+}
+
+}  // namespace kdart
