@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "kdart/error.h"
@@ -142,18 +144,24 @@ class ImageCheck {
     }
   }
 
-  // True when [address, address + size) is loaded from the file.
+  // Where in the file [address, address + size) is loaded from; none when no segment has all of it.
+  [[nodiscard]] std::optional<std::uint64_t> file_offset(std::uint64_t address, std::uint64_t size) const noexcept {
+    for (const Elf64_Phdr& s : segments_) {
+      if (s.p_type != PT_LOAD || address < s.p_vaddr) continue;
+      const std::uint64_t into = address - s.p_vaddr;
+      if (into <= s.p_filesz && size <= s.p_filesz - into) return s.p_offset + into;
+    }
+    return {};
+  }
   [[nodiscard]] bool loaded(std::uint64_t address, std::uint64_t size) const noexcept {
-    return std::any_of(segments_.begin(), segments_.end(), [&](const Elf64_Phdr& s) {
-      return s.p_type == PT_LOAD && address >= s.p_vaddr && address - s.p_vaddr <= s.p_filesz &&
-             size <= s.p_filesz - (address - s.p_vaddr);
-    });
+    return file_offset(address, size).has_value();
   }
 
   void check_dynamic() const {
     const Elf64_Phdr& table =
         *std::find_if(segments_.begin(), segments_.end(), [](const Elf64_Phdr& s) { return s.p_type == PT_DYNAMIC; });
-    require(loaded(table.p_vaddr, table.p_filesz) && table.p_filesz % sizeof(Elf64_Dyn) == 0,
+    const auto start = file_offset(table.p_vaddr, table.p_filesz);
+    require(start == table.p_offset && table.p_filesz % sizeof(Elf64_Dyn) == 0,
             "its dynamic table of {} bytes at {:#x} is not loaded", table.p_filesz, table.p_vaddr);
     std::uint64_t strings = 0;
     std::uint64_t string_bytes = 0;

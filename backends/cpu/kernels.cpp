@@ -114,11 +114,6 @@ void CpuBackend::do_unload_image(Native module) {
 void CpuBackend::do_prepare(Native, Dim3, std::uint32_t) {}
 
 void CpuBackend::do_launch(Native kernel, const LaunchRecord& record, Native stream) {
-  if (record.attributes.cluster.threads() != 1 || record.attributes.dependent) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("kernel '{}': the CPU backend has neither block clusters nor dependent launches",
-                            object_at<const CpuKernel>(kernel)->name()));
-  }
   LaunchOperation launch;
   launch.kernel = object_at<const CpuKernel>(kernel);
   launch.grid = record.grid;

@@ -169,7 +169,7 @@ void CpuBackend::do_copy_2d_d2d_async(DevicePtr dst, std::uint64_t dst_pitch, De
 }
 
 void* CpuBackend::do_alloc_pinned(std::uint64_t bytes) {
-  void* memory = allocate_aligned(bytes);
+  void* memory = bytes <= parts_->memory.total() ? allocate_aligned(bytes) : nullptr;
   if (memory == nullptr) {
     throw Error(ErrorCode::out_of_host_memory, fmt::format("cannot allocate {} bytes of pinned host memory", bytes));
   }
