@@ -33,7 +33,8 @@ int main(int argc, char** argv) try {
 
   std::vector<kdart::bf16> out(width);
   gpu->copy_d2h(out.data(), ws.final_out(), width * sizeof(kdart::bf16));
-  std::printf("%s: %u values, the first is %g\n", gpu->info().name.c_str(), width, double{kdart::to_float(out[0])});
+  const auto first = static_cast<double>(kdart::to_float(out[0]));
+  std::printf("%s: %u values, the first is %g\n", gpu->info().name.c_str(), width, first);
 } catch (const std::exception& error) {  // a kdart::Error, whose message says what to do
   std::fprintf(stderr, "embed: %s\n", error.what());
   return 1;
