@@ -1,0 +1,86 @@
+import contextlib
+import hashlib
+import io
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+import support
+import manifest
+
+
+class Written(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.contract = self.folder / "contract.json"
+        self.contract.write_text(json.dumps(support.small_contract()))
+        self.image = self.folder / "small.so"
+        self.image.write_bytes(b"an image")
+        self.output = self.folder / "manifest.json"
+
+    def run_with(self, *arguments):
+        errors = io.StringIO()
+        with contextlib.redirect_stderr(errors):
+            code = manifest.main(["--contract", str(self.contract), "--backend", "cpu", "--version", "1.2.3",
+                                  "--output", str(self.output), *map(str, arguments)])
+        return code, errors.getvalue()
+
+    def refused(self, text, *arguments):
+        code, errors = self.run_with(*arguments)
+        self.assertEqual(code, 1)
+        self.assertIn(text, errors)
+        self.assertFalse(self.output.exists())
+
+    def test_shared_object(self):
+        code, errors = self.run_with("--tool", "g++=12.2.0", "--image", self.image, "x86-64", "elf_shared",
+                                     "--tunable", "x86-64", "scale_rows", "width", "16")
+        self.assertEqual((code, errors), (0, ""))
+        written = json.loads(self.output.read_text())
+        self.assertEqual(list(written), ["schema", "set", "version", "backend", "toolchain", "kernels", "images"])
+        self.assertEqual(written["toolchain"], {"g++": "12.2.0"})
+        self.assertEqual(written["kernels"][0]["argument_bytes"], 136)
+        self.assertEqual(written["kernels"][0]["args"][-1], {"name": "out", "kind": "ptr", "offset": 128, "size": 8})
+        image = written["images"][0]
+        self.assertEqual((image["file"], image["bytes"]), ("small.so", 8))
+        self.assertEqual(image["sha256"], hashlib.sha256(b"an image").hexdigest())
+        self.assertEqual(image["kernels"], [{"name": "scale_rows", "symbol": "scale_rows", "static_shared_bytes": 0,
+                                             "max_threads": 64, "tunables": {"width": 16}}])
+
+    def test_report(self):
+        report = self.folder / "ptxas.txt"
+        report.write_text("ptxas info    : Compiling entry function 'kdart_scale_rows' for 'sm_80'\n"
+                          "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+                          "ptxas info    : Used 12 registers\n")
+        cubin = ["--symbol-prefix", "kdart_", "--image", self.image, "sm_80", "cubin"]
+        self.refused("needs its compiler's report", *cubin)
+        code, errors = self.run_with(*cubin, report)
+        self.assertEqual((code, errors), (0, ""))
+        kernel = json.loads(self.output.read_text())["images"][0]["kernels"][0]
+        self.assertEqual((kernel["symbol"], kernel["registers"]), ("kdart_scale_rows", 12))
+
+    def test_missing_kernel(self):
+        report = self.folder / "ptxas.txt"
+        report.write_text("")
+        self.refused("no kernel 'scale_rows'", "--image", self.image, "sm_80", "cubin", report)
+
+    def test_arguments_that_lie_elsewhere(self):
+        notes = self.folder / "notes.txt"
+        notes.write_text("amdhsa.kernels:\n  - .args:\n      - .offset:         4\n        .size:           8\n"
+                         "        .value_kind:     by_value\n    .group_segment_fixed_size: 0\n    .name:           scale_rows\n"
+                         "    .private_segment_fixed_size: 0\n    .vgpr_count:     5\n    .vgpr_spill_count: 0\n")
+        self.refused("'scale_rows': the image has its arguments at [(4, 8)]", "--image", self.image, "gfx90a",
+                     "code_object", notes)
+
+    def test_other_refusals(self):
+        self.refused("no tunable 'depth'", "--tunable", "x86-64", "scale_rows", "depth", "16")
+        elsewhere = self.folder / "sub" / "small.so"
+        elsewhere.parent.mkdir()
+        elsewhere.write_bytes(b"x")
+        self.refused("does not lie in the manifest's folder", "--image", elsewhere, "x86-64", "elf_shared")
+
+
+if __name__ == "__main__":
+    unittest.main()
