@@ -66,10 +66,10 @@ struct PrepareChunk {
 template <u32 C>
 KDART_DEVICE void prepare_chunk(const Block& block, const PrepareChunk& at, const ChunkRows& keys,
                                 const ChunkRows& values, const ChunkRows& betas, u32 key_dim, u32 value_dim) {
-  float* cumulative = block.shared();      // [C, key_dim]
-  float* a = cumulative + C * key_dim;     // [C, C]
-  float* beta_rows = a + C * C;            // [C]
-  block.barrier();                         // the previous chunk's values are read
+  float* cumulative = block.shared();   // [C, key_dim]
+  float* a = cumulative + C * key_dim;  // [C, C]
+  float* beta_rows = a + C * C;         // [C]
+  block.barrier();                      // the previous chunk's values are read
   KDART_FOR_THREADS(c, key_dim) {
     float sum = 0.0f;
     for (u32 i = 0; i < C; ++i) {
@@ -85,7 +85,8 @@ KDART_DEVICE void prepare_chunk(const Block& block, const PrepareChunk& at, cons
     while (j >= i) j -= i++;
     float dot = 0.0f;
     if (i < keys.valid) {
-      dot = decayed_dot(at.k + keys.at(i), at.k + keys.at(j), cumulative + i * key_dim, cumulative + j * key_dim, key_dim);
+      dot = decayed_dot(at.k + keys.at(i), at.k + keys.at(j), cumulative + i * key_dim, cumulative + j * key_dim,
+                        key_dim);
     }
     a[i * C + j] = -(beta_rows[i] * dot);
   }
@@ -138,9 +139,9 @@ struct ScanChunk {
 template <u32 C>
 KDART_DEVICE void scan_chunk(const Block& block, const ScanChunk& at, float* state, u32 key_dim, u32 value_dim,
                              float scale) {
-  float* first = block.shared();         // [key_dim, C]: q exp(gc); then exp(gc_last)
-  float* second = first + C * key_dim;   // [key_dim, C]: w; then k exp(gc_last - gc)
-  float* p = second + C * key_dim;       // [C, C]: tril(q k^T exp(gc_i - gc_j))
+  float* first = block.shared();        // [key_dim, C]: q exp(gc); then exp(gc_last)
+  float* second = first + C * key_dim;  // [key_dim, C]: w; then k exp(gc_last - gc)
+  float* p = second + C * key_dim;      // [C, C]: tril(q k^T exp(gc_i - gc_j))
   const u32 column = block.thread();
   const u32 valid = at.keys.valid;
 

@@ -9,8 +9,8 @@ namespace kdart_simt {
 // Normalises the leading channels of this block by head, where `value` is the thread's channel `c`, and rounds once.
 // Heads lie whole inside a block: head_dim divides its width. `work` holds two floats per thread.
 // Every thread of the block calls it; `store` says whether this one has an output.
-KDART_DEVICE void normalise_and_store(const Block& block, float* work, float value, u64 c, u32 qk_channels, u32 head_dim,
-                                      float eps, bool store, kdart_bf16* out) {
+KDART_DEVICE void normalise_and_store(const Block& block, float* work, float value, u64 c, u32 qk_channels,
+                                      u32 head_dim, float eps, bool store, kdart_bf16* out) {
   float* values = work;
   float* norms = work + block.threads();
   const u32 i = block.thread();

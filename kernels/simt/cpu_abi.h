@@ -22,12 +22,12 @@ typedef void (*kdart_cpu_entry)(const void* arguments, kdart_cpu_thread* thread)
 
 typedef struct kdart_cpu_kernel {
   const char* name;
-  kdart_cpu_entry thread_entry;      /* one thread; may call barrier() when `barriers` is 1 */
-  kdart_cpu_entry block_entry;       /* every thread of a block in turn (sets thread_idx); null when `barriers` is 1 */
+  kdart_cpu_entry thread_entry; /* one thread; may call barrier() when `barriers` is 1 */
+  kdart_cpu_entry block_entry;  /* every thread of a block in turn (sets thread_idx); null when `barriers` is 1 */
   uint32_t barriers;
   uint32_t static_shared_bytes;
   uint32_t argument_count;
-  const uint32_t* argument_offsets;  /* as the compiler laid them out */
+  const uint32_t* argument_offsets; /* as the compiler laid them out */
   const uint32_t* argument_sizes;
 } kdart_cpu_kernel;
 

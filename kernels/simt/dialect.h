@@ -44,14 +44,18 @@ using u32 = unsigned int;
 using u64 = unsigned long long;
 
 // 32 bits: GPUs divide 64-bit numbers in a slow call.
-KDART_DEVICE u32 ceil_div(u32 x, u32 y) { return x / y + (x % y != 0 ? 1u : 0u); }
+KDART_DEVICE u32 ceil_div(u32 x, u32 y) {
+  return x / y + (x % y != 0 ? 1u : 0u);
+}
 
 // Value heads in groups share a key head; today the groups are of one.
 KDART_DEVICE u64 key_head_of(u64 value_head, u32 key_heads, u32 value_heads) {
   return static_cast<u32>(value_head) / (value_heads / key_heads);
 }
 
-KDART_DEVICE float widen(kdart_bf16 x) { return float_from_bits(static_cast<u32>(x) << 16); }
+KDART_DEVICE float widen(kdart_bf16 x) {
+  return float_from_bits(static_cast<u32>(x) << 16);
+}
 
 // Round to nearest, ties to even. Beyond the largest bf16 lies infinity; a NaN stays a NaN, quiet.
 KDART_DEVICE kdart_bf16 round_to_bf16(float x) {
@@ -81,13 +85,13 @@ KDART_DEVICE Eight load_eight(const kdart_bf16* p) {
 }  // namespace kdart_simt
 
 // for every index below `count` that is this block's, on one axis of the grid
-#define KDART_FOR_BLOCKS(name, axis, count) \
-  for (u64 name = block.index_##axis(), kdart_end_##name = (count); name < kdart_end_##name;  \
+#define KDART_FOR_BLOCKS(name, axis, count)                                                  \
+  for (u64 name = block.index_##axis(), kdart_end_##name = (count); name < kdart_end_##name; \
        name += block.blocks_##axis())
 
 // for every stretch of block.threads() indices below `count` that is this block's, on one axis: `name` is its first index
-#define KDART_FOR_TILES(name, axis, count)                                                                              \
-  for (u64 name = static_cast<u64>(block.index_##axis()) * block.threads(), kdart_end_##name = (count);                 \
+#define KDART_FOR_TILES(name, axis, count)                                                              \
+  for (u64 name = static_cast<u64>(block.index_##axis()) * block.threads(), kdart_end_##name = (count); \
        name < kdart_end_##name; name += static_cast<u64>(block.blocks_##axis()) * block.threads())
 
 // for every index below `count` that is this thread's within its block

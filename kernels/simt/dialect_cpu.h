@@ -4,7 +4,8 @@
 #define KDART_DEVICE inline __attribute__((always_inline))
 #define KDART_UNROLL _Pragma("GCC unroll 64")
 #define KDART_KERNEL(name) \
-  static inline __attribute__((always_inline)) void kdart_kernel_##name(KDART_PARAMS_##name, kdart_cpu_thread* kdart_self)
+  static inline            \
+      __attribute__((always_inline)) void kdart_kernel_##name(KDART_PARAMS_##name, kdart_cpu_thread* kdart_self)
 #define KDART_SCHEDULING_FENCE() static_cast<void>(0)
 #define KDART_BLOCK(name) const Block name(kdart_self)
 
@@ -12,8 +13,7 @@ namespace kdart_simt {
 
 class Block {
  public:
-  explicit Block(kdart_cpu_thread* self)
-      : self_(self), thread_(self->thread_idx[0]), threads_(self->block_dim[0]) {}
+  explicit Block(kdart_cpu_thread* self) : self_(self), thread_(self->thread_idx[0]), threads_(self->block_dim[0]) {}
 
   unsigned int thread() const { return thread_; }
   unsigned int threads() const { return threads_; }
@@ -31,9 +31,15 @@ class Block {
   unsigned int thread_, threads_;
 };
 
-KDART_DEVICE unsigned int bits_of(float x) { return __builtin_bit_cast(unsigned int, x); }
-KDART_DEVICE float float_from_bits(unsigned int u) { return __builtin_bit_cast(float, u); }
-KDART_DEVICE float square_root(float x) { return __builtin_sqrtf(x); }
+KDART_DEVICE unsigned int bits_of(float x) {
+  return __builtin_bit_cast(unsigned int, x);
+}
+KDART_DEVICE float float_from_bits(unsigned int u) {
+  return __builtin_bit_cast(float, u);
+}
+KDART_DEVICE float square_root(float x) {
+  return __builtin_sqrtf(x);
+}
 
 struct Words {
   unsigned int w[4];

@@ -26,9 +26,15 @@ struct Block {
   }
 };
 
-KDART_DEVICE unsigned int bits_of(float x) { return __float_as_uint(x); }
-KDART_DEVICE float float_from_bits(unsigned int u) { return __uint_as_float(u); }
-KDART_DEVICE float square_root(float x) { return __fsqrt_rn(x); }
+KDART_DEVICE unsigned int bits_of(float x) {
+  return __float_as_uint(x);
+}
+KDART_DEVICE float float_from_bits(unsigned int u) {
+  return __uint_as_float(u);
+}
+KDART_DEVICE float square_root(float x) {
+  return __fsqrt_rn(x);
+}
 
 struct Words {
   unsigned int w[4];

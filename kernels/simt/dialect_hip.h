@@ -3,7 +3,7 @@
 
 #define KDART_DEVICE inline __attribute__((device, always_inline))
 #define KDART_UNROLL _Pragma("unroll")
-#define KDART_KERNEL(name)                                                                                         \
+#define KDART_KERNEL(name)                                                                                        \
   extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, KDART_MAX_THREADS_##name))) void kdart_##name( \
       KDART_PARAMS_##name)
 // Without it the scheduler hoists every load of an unrolled loop to its top, and spills.
@@ -39,9 +39,15 @@ struct Block {
   }
 };
 
-KDART_DEVICE unsigned int bits_of(float x) { return __builtin_bit_cast(unsigned int, x); }
-KDART_DEVICE float float_from_bits(unsigned int u) { return __builtin_bit_cast(float, u); }
-KDART_DEVICE float square_root(float x) { return __builtin_sqrtf(x); }
+KDART_DEVICE unsigned int bits_of(float x) {
+  return __builtin_bit_cast(unsigned int, x);
+}
+KDART_DEVICE float float_from_bits(unsigned int u) {
+  return __builtin_bit_cast(float, u);
+}
+KDART_DEVICE float square_root(float x) {
+  return __builtin_sqrtf(x);
+}
 
 struct Words {
   unsigned int w[4];

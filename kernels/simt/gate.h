@@ -6,7 +6,9 @@
 namespace kdart_simt {
 
 // exp is 0 in f32 below this, and sums over a chunk stay finite and exact. Written so that a NaN passes.
-KDART_DEVICE float raise_to_floor(float log_decay) { return log_decay < -110.0f ? -110.0f : log_decay; }
+KDART_DEVICE float raise_to_floor(float log_decay) {
+  return log_decay < -110.0f ? -110.0f : log_decay;
+}
 
 KDART_KERNEL(gate) {
   KDART_BLOCK(block);

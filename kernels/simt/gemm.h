@@ -81,8 +81,8 @@ KDART_KERNEL(dense_gemv_bf16) {
 
 // One tile of outputs of dense_gemv_bf16_batchm for up to `rows` rows.
 template <u32 rows>
-KDART_DEVICE void sum_batch(const Block& block, float* partials, const kdart_bf16* a, u64 lda, u32 m, const kdart_bf16* b,
-                            u64 first, u64 n, u32 k) {
+KDART_DEVICE void sum_batch(const Block& block, float* partials, const kdart_bf16* a, u64 lda, u32 m,
+                            const kdart_bf16* b, u64 first, u64 n, u32 k) {
   constexpr u32 outputs = 4;
   KDART_FOR_THREADS(l, partial_count) {
     float sums[rows][outputs];
@@ -113,7 +113,9 @@ KDART_KERNEL(dense_gemv_bf16_batchm) {
     block.barrier();
     KDART_FOR_THREADS(i, m * outputs) {
       const u64 o = first + i % outputs;
-      if (o < n) c[static_cast<u64>(i / outputs) * ldc + o] = finish_output(add_partials(partials + i * partial_stride), bias, o);
+      if (o < n)
+        c[static_cast<u64>(i / outputs) * ldc + o] =
+            finish_output(add_partials(partials + i * partial_stride), bias, o);
     }
   }
 }

@@ -58,6 +58,8 @@ KDART_DEVICE float softplus(float x) {
   return (x < 0.0f ? 0.0f : x) + log1p(e);
 }
 
-KDART_DEVICE float silu(float x) { return x * sigmoid(x); }
+KDART_DEVICE float silu(float x) {
+  return x * sigmoid(x);
+}
 
 }  // namespace kdart_simt

@@ -7,8 +7,8 @@
 namespace kdart_simt {
 
 // S = decay S; d = beta (v - S^T k); S = S + k d^T; returns S^T q, all for one column. Sums ascend over the key index.
-KDART_DEVICE float step_column(float* column, u32 stride, const float* q, const float* k, const float* decay, u32 key_dim,
-                               float v, float beta) {
+KDART_DEVICE float step_column(float* column, u32 stride, const float* q, const float* k, const float* decay,
+                               u32 key_dim, float v, float beta) {
   float seen = 0.0f;
   for (u32 c = 0; c < key_dim; ++c) {
     const float s = column[static_cast<u64>(c) * stride] * decay[c];
@@ -55,8 +55,9 @@ KDART_KERNEL(recurrent) {
       const float beta_head = beta[row * beta_stride + h];
       float* matrix = state + slot * slot_stride + h * key_dim * value_dim;
       KDART_FOR_THREADS(i, value_dim) {
-        out_head[i] = step_column(matrix + i, value_dim, shared, shared + key_dim, shared + 2 * key_dim, key_dim, v_head[i],
-                                  beta_head) * scale;
+        out_head[i] = step_column(matrix + i, value_dim, shared, shared + key_dim, shared + 2 * key_dim, key_dim,
+                                  v_head[i], beta_head) *
+                      scale;
       }
     }
   }
@@ -89,8 +90,9 @@ KDART_KERNEL(recurrent_smem) {
           const u64 at = part * v_per_block + i;
           float* column = columns + static_cast<u64>(i) * (key_dim + 1);
           for (u32 c = 0; c < key_dim; ++c) column[c] = matrix[static_cast<u64>(c) * value_dim + at];
-          out_head[at] = step_column(column, 1, shared, shared + key_dim, shared + 2 * key_dim, key_dim, v_head[at],
-                                     beta_head) * scale;
+          out_head[at] =
+              step_column(column, 1, shared, shared + key_dim, shared + 2 * key_dim, key_dim, v_head[at], beta_head) *
+              scale;
           for (u32 c = 0; c < key_dim; ++c) matrix[static_cast<u64>(c) * value_dim + at] = column[c];
         }
       }

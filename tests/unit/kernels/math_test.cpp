@@ -39,8 +39,12 @@ double worst(float low, float high, Function function, Truth truth) {
   return result;
 }
 
-double sigmoid_truth(double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
-double softplus_truth(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+double sigmoid_truth(double x) {
+  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+}
+double softplus_truth(double x) {
+  return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
+}
 
 }  // namespace
 
