@@ -36,7 +36,7 @@ std::string ranges_text(std::span<const std::uint32_t> ascending) {
     while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
     if (!result.empty()) result += ", ";
     result += std::to_string(ascending[i]);
-    if (last != i) result += "-" + std::to_string(ascending[last]);
+    if (last != i) result.append("-").append(std::to_string(ascending[last]));
     i = last + 1;
   }
   return result;
