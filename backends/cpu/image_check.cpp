@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -99,29 +100,33 @@ class ImageCheck {
 
   void check_segments() const {
     std::uint64_t end = 0;  // of the loaded segments so far
-    bool loaded = false;
     std::size_t dynamics = 0;
+    bool plain_stack = false;
     for (const Elf64_Phdr& s : segments_) {
-      if (s.p_type == PT_DYNAMIC) ++dynamics;
       require(s.p_type != PT_INTERP, "it asks for an interpreter, as a program does");
-      // An empty marker such as PT_GNU_STACK names no bytes.
-      if (s.p_filesz == 0 && s.p_memsz == 0) continue;
+      if (s.p_type == PT_DYNAMIC) ++dynamics;
+      if (s.p_type == PT_GNU_STACK) plain_stack = (s.p_flags & PF_X) == 0;
+      if (s.p_filesz == 0 && s.p_memsz == 0) continue;  // a marker
       require(inside(s.p_offset, s.p_filesz), "a segment of {} bytes at {} does not fit its {} bytes", s.p_filesz,
               s.p_offset, bytes_.size());
-      if (s.p_type != PT_LOAD) continue;
-      require(s.p_filesz <= s.p_memsz, "a segment has {} bytes in the file and {} in memory", s.p_filesz, s.p_memsz);
-      require(std::has_single_bit(s.p_align) && s.p_vaddr % s.p_align == s.p_offset % s.p_align,
-              "a segment at {:#x} does not have its alignment of {}", s.p_vaddr, s.p_align);
-      require(s.p_vaddr >= end && s.p_vaddr < max_memory_span && s.p_memsz <= max_memory_span - s.p_vaddr,
-              "a segment of {} bytes at {:#x} is out of order or out of range", s.p_memsz, s.p_vaddr);
-      end = s.p_vaddr + s.p_memsz;
-      loaded = true;
+      if (s.p_type == PT_LOAD) end = check_loaded_segment(s, end);
     }
-    require(loaded, "nothing in it is to be loaded");
+    require(end > 0, "nothing in it is to be loaded");
+    require(plain_stack, "it asks for an executable stack");
     require(dynamics == 1, "it has {} dynamic tables, expected 1", dynamics);
   }
 
-  // dlopen ignores sections; a file cut short shows in them, since they come last.
+  // `end` is that of the one before; returns its own.
+  [[nodiscard]] std::uint64_t check_loaded_segment(const Elf64_Phdr& s, std::uint64_t end) const {
+    require(s.p_filesz <= s.p_memsz, "a segment has {} bytes in the file and {} in memory", s.p_filesz, s.p_memsz);
+    require(std::has_single_bit(s.p_align) && s.p_vaddr % s.p_align == s.p_offset % s.p_align,
+            "a segment at {:#x} does not have its alignment of {}", s.p_vaddr, s.p_align);
+    require(s.p_vaddr >= end && s.p_vaddr < max_memory_span && s.p_memsz <= max_memory_span - s.p_vaddr,
+            "a segment of {} bytes at {:#x} is out of order or out of range", s.p_memsz, s.p_vaddr);
+    return s.p_vaddr + s.p_memsz;
+  }
+
+  // dlopen ignores sections. A file cut short shows in them, since they come last, and so does a segment that is missing.
   void check_sections() const {
     if (header_.e_shoff == 0 && header_.e_shnum == 0) {
       require(header_.e_shstrndx == 0, "it names section {} and has none", header_.e_shstrndx);
@@ -141,7 +146,18 @@ class ImageCheck {
       const Elf64_Shdr s = section(i);
       require(s.sh_type == SHT_NOBITS || inside(s.sh_offset, s.sh_size),
               "section {} of {} bytes at {} does not fit its {} bytes", i, s.sh_size, s.sh_offset, bytes_.size());
+      const bool in_memory = (s.sh_flags & SHF_ALLOC) != 0 && (s.sh_flags & SHF_TLS) == 0;
+      require(!in_memory || mapped(s.sh_addr, s.sh_size), "section {} of {} bytes at {:#x} is in no segment", i,
+              s.sh_size, s.sh_addr);
     }
+  }
+
+  // True when [address, address + size) lies in a loaded segment, its zeros included.
+  [[nodiscard]] bool mapped(std::uint64_t address, std::uint64_t size) const noexcept {
+    return std::any_of(segments_.begin(), segments_.end(), [&](const Elf64_Phdr& s) {
+      return s.p_type == PT_LOAD && address >= s.p_vaddr && address - s.p_vaddr <= s.p_memsz &&
+             size <= s.p_memsz - (address - s.p_vaddr);
+    });
   }
 
   // Where in the file [address, address + size) is loaded from; none when no segment has all of it.
@@ -153,58 +169,42 @@ class ImageCheck {
     }
     return {};
   }
-  [[nodiscard]] bool loaded(std::uint64_t address, std::uint64_t size) const noexcept {
-    return file_offset(address, size).has_value();
-  }
 
-  void check_dynamic() const {
+  // The entries before the end mark.
+  [[nodiscard]] std::vector<Elf64_Dyn> dynamic_entries() const {
     const Elf64_Phdr& table =
         *std::find_if(segments_.begin(), segments_.end(), [](const Elf64_Phdr& s) { return s.p_type == PT_DYNAMIC; });
     const auto start = file_offset(table.p_vaddr, table.p_filesz);
     require(start == table.p_offset && table.p_filesz % sizeof(Elf64_Dyn) == 0,
             "its dynamic table of {} bytes at {:#x} is not loaded", table.p_filesz, table.p_vaddr);
+    std::vector<Elf64_Dyn> entries;
+    for (std::uint64_t at = 0; at < table.p_filesz; at += sizeof(Elf64_Dyn)) {
+      entries.push_back(read<Elf64_Dyn>(table.p_offset + at));
+      if (entries.back().d_tag != DT_NULL) continue;
+      entries.pop_back();
+      return entries;
+    }
+    require(false, "its dynamic table has no end");
+    return entries;
+  }
+
+  void check_dynamic() const {
+    constexpr std::array<Elf64_Sxword, 9> addresses{DT_SYMTAB, DT_HASH,    DT_GNU_HASH, DT_RELA, DT_JMPREL,
+                                                    DT_VERSYM, DT_VERNEED, DT_INIT,     DT_FINI};
     std::uint64_t strings = 0;
     std::uint64_t string_bytes = 0;
-    bool ended = false;
     bool symbols = false;
-    for (std::uint64_t at = 0; at < table.p_filesz && !ended; at += sizeof(Elf64_Dyn)) {
-      const auto entry = read<Elf64_Dyn>(table.p_offset + at);
-      switch (entry.d_tag) {
-        case DT_NULL:
-          ended = true;
-          break;
-        case DT_STRTAB:
-          strings = entry.d_un.d_ptr;
-          break;
-        case DT_STRSZ:
-          string_bytes = entry.d_un.d_val;
-          break;
-        case DT_SYMTAB:
-          symbols = true;
-          [[fallthrough]];
-        case DT_HASH:
-        case DT_GNU_HASH:
-        case DT_RELA:
-        case DT_JMPREL:
-        case DT_VERSYM:
-        case DT_VERNEED:
-        case DT_INIT:
-        case DT_FINI:
-          require(loaded(entry.d_un.d_ptr, 1), "entry {:#x} of its dynamic table names {:#x}, which is not loaded",
-                  entry.d_tag, entry.d_un.d_ptr);
-          break;
-        case DT_SYMENT:
-          require(entry.d_un.d_val == sizeof(Elf64_Sym), "its symbols have {} bytes, expected {}", entry.d_un.d_val,
-                  sizeof(Elf64_Sym));
-          break;
-        default:
-          break;
-      }
+    for (const Elf64_Dyn& entry : dynamic_entries()) {
+      if (entry.d_tag == DT_STRTAB) strings = entry.d_un.d_ptr;
+      if (entry.d_tag == DT_STRSZ) string_bytes = entry.d_un.d_val;
+      if (entry.d_tag == DT_SYMTAB) symbols = true;
+      if (std::find(addresses.begin(), addresses.end(), entry.d_tag) == addresses.end()) continue;
+      require(file_offset(entry.d_un.d_ptr, 1).has_value(),
+              "entry {:#x} of its dynamic table names {:#x}, which is not loaded", entry.d_tag, entry.d_un.d_ptr);
     }
-    require(ended, "its dynamic table has no end");
     require(symbols, "it has no symbols");
-    require(string_bytes > 0 && loaded(strings, string_bytes), "its names of {} bytes at {:#x} are not loaded",
-            string_bytes, strings);
+    require(string_bytes > 0 && file_offset(strings, string_bytes).has_value(),
+            "its names of {} bytes at {:#x} are not loaded", string_bytes, strings);
   }
 
   std::span<const std::byte> bytes_;
