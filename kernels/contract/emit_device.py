@@ -10,11 +10,17 @@ _PARAMS = """\
 // loaders compare them with the contract.
 #pragma once
 
-{byte_types}{macros}"""
+// NOLINTBEGIN(readability-identifier-naming): macro names end in the kernels' own names.
+
+{byte_types}{macros}
+// NOLINTEND(readability-identifier-naming)
+"""
 
 _CPU_TABLE = """\
 // Generated from kernels/contract/{set}.json. Included last by the CPU image's source file, after the kernels.
 #pragma once
+
+// NOLINTBEGIN: C types at the boundary of the image, named after the kernels.
 
 #include <stddef.h>
 
@@ -31,6 +37,8 @@ const kdart_cpu_image kdart_cpu_image_table = {{KDART_CPU_ABI_VERSION, {count}u,
 
 extern "C" __attribute__((visibility("default"))) const kdart_cpu_image* kdart_cpu_image_v1(void);
 extern "C" const kdart_cpu_image* kdart_cpu_image_v1(void) {{ return &kdart_cpu_image_table; }}
+
+// NOLINTEND
 """
 
 _ENTRY = """\

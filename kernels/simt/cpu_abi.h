@@ -2,6 +2,8 @@
  * Plain C types only, so that an image built by another compiler, or with other sanitizers, can be loaded. */
 #pragma once
 
+/* NOLINTBEGIN: plain C. */
+
 #include <stdint.h>
 
 #define KDART_CPU_ABI_VERSION 1u
@@ -40,3 +42,5 @@ typedef struct kdart_cpu_image {
 /* The one symbol that is looked up. */
 #define KDART_CPU_IMAGE_SYMBOL "kdart_cpu_image_v1"
 typedef const kdart_cpu_image* (*kdart_cpu_image_fn)(void);
+
+/* NOLINTEND */

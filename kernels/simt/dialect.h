@@ -75,14 +75,16 @@ KDART_DEVICE Eight load_eight(const kdart_bf16* p) {
   const Words words = load_words(p);
   Eight out;
   KDART_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    out.x[2 * i] = float_from_bits(words.w[i] << 16);
-    out.x[2 * i + 1] = float_from_bits(words.w[i] & 0xFFFF0000u);
+  for (u32 i = 0, at = 0; i < 4; ++i, at += 2) {
+    out.x[at] = float_from_bits(words.w[i] << 16);
+    out.x[at + 1] = float_from_bits(words.w[i] & 0xFFFF0000u);
   }
   return out;
 }
 
 }  // namespace kdart_simt
+
+// NOLINTBEGIN(bugprone-macro-parentheses): the names are declared.
 
 // for every index below `count` that is this block's, on one axis of the grid
 #define KDART_FOR_BLOCKS(name, axis, count)                                                  \
@@ -97,3 +99,5 @@ KDART_DEVICE Eight load_eight(const kdart_bf16* p) {
 // for every index below `count` that is this thread's within its block
 #define KDART_FOR_THREADS(name, count) \
   for (u32 name = block.thread(), kdart_end_##name = (count); name < kdart_end_##name; name += block.threads())
+
+// NOLINTEND(bugprone-macro-parentheses)

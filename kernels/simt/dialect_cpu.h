@@ -55,7 +55,7 @@ constexpr unsigned int vector_width = 8;
 #else
 constexpr unsigned int vector_width = 4;
 #endif
-typedef float Vector __attribute__((vector_size(vector_width * sizeof(float))));
+using Vector [[gnu::vector_size(vector_width * sizeof(float))]] = float;
 
 // N floats that one thread works on together. Vectors by hand: compilers keep an array of accumulators in memory.
 template <unsigned int N>
@@ -70,9 +70,9 @@ struct Lanes {
   // this += p[0..N) * factor; p is aligned to a vector
   KDART_DEVICE void multiply_add(const float* p, float factor) {
     KDART_UNROLL
-    for (unsigned int i = 0; i < N / vector_width; ++i) {
+    for (unsigned int i = 0; i < N / vector_width; ++i, p += vector_width) {
       Vector y;
-      __builtin_memcpy(&y, __builtin_assume_aligned(p + i * vector_width, sizeof y), sizeof y);
+      __builtin_memcpy(&y, __builtin_assume_aligned(p, sizeof y), sizeof y);
       x[i] = x[i] + y * factor;
     }
   }

@@ -114,9 +114,9 @@ TEST_CASE("grid axes stop at 65,535 and a count of 0 gives a grid of 0", "[contr
   FillArgs fill{};
   fill.n = std::uint64_t{1} << 40;
   CHECK(shape_of(fill).grid == Dim3{65535, 1, 1});
-  fill.n = 65535 * 256;
+  fill.n = std::uint64_t{65535} * 256;
   CHECK(shape_of(fill).grid == Dim3{65535, 1, 1});
-  fill.n = 65534 * 256;
+  fill.n = std::uint64_t{65534} * 256;
   CHECK(shape_of(fill).grid == Dim3{65534, 1, 1});
   fill.n = 0;
   CHECK(shape_of(fill).grid == Dim3{0, 1, 1});
