@@ -1,0 +1,161 @@
+// Prefill's promises: splits, pieces, padding, and what follows a prefill.
+#include <catch2/catch_test_macros.hpp>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "tests/support/layer_runner.h"
+#include "tests/support/models.h"
+#include "tools/reference/cases.h"
+#include "tools/reference/random_model.h"
+
+namespace kdart::test {
+namespace {
+
+KdaOptions chunk_of(std::uint32_t chunk) {
+  KdaOptions options;
+  options.chunk = chunk;
+  return options;
+}
+
+// One geometry's weights on both sides.
+struct Model {
+  explicit Model(const KdaConfig& geometry)
+      : config(geometry),
+        host(reference::random_weights(config, 17)),
+        device(KdaDeviceWeights::upload(open_test_device(), host)) {}
+  KdaConfig config;
+  KdaWeights host;
+  std::shared_ptr<const KdaDeviceWeights> device;
+};
+
+void check_prefill(const Figures& figures, std::uint32_t tokens) {
+  const reference::Bounds bounds = reference::base_bounds(tokens);
+  check_figures(figures, bounds.prefill_out, bounds.prefill_state);
+}
+
+}  // namespace
+
+TEST_CASE("prefill split at a multiple of the chunk has the bits of one prefill", "[kda][layer][prefill]") {
+  constexpr std::uint32_t tokens = 75;
+  for (const KdaConfig& config : {softplus_layer(), full_rank_layer()}) {
+    const Model model(config);
+    const Input input = random_input(config, tokens, 1);
+    for (const std::uint32_t chunk : {16U, 32U}) {
+      LayerRunner runner(model.device, tokens, chunk_of(chunk));
+      const Output whole = runner.run(input, prefill_whole(tokens));
+      for (std::uint32_t cut = chunk; cut < tokens; cut += chunk) {
+        INFO("D " << config.head_dim << ", chunk " << chunk << ", cut at " << cut);
+        CHECK(difference(runner.run(input, prefill_cut(cut, tokens)), whole) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("prefill split anywhere stays within the bounds", "[kda][layer][prefill]") {
+  std::mt19937 random(20);  // fixed: how near a cut comes to the bounds differs from cut to cut
+  constexpr std::uint32_t tokens = 75;
+  for (const KdaConfig& config : {lower_bound_layer(), full_rank_layer()}) {
+    const Model model(config);
+    const Input input = random_input(config, tokens, 2);
+    const Truth truth = truth_of(model.host, input);
+    for (const std::uint32_t chunk : {16U, 32U}) {
+      LayerRunner runner(model.device, tokens, chunk_of(chunk));
+      INFO("D " << config.head_dim << ", chunk " << chunk);
+      check_prefill(measure(runner.run(input, prefill_whole(tokens)), truth), tokens);
+      // Below the convolution's window, around a chunk, and three anywhere.
+      std::vector<std::uint32_t> cuts{1, 2, 3, chunk - 1, chunk + 1, tokens - 1};
+      for (int i = 0; i < 3; ++i) cuts.push_back(1 + static_cast<std::uint32_t>(random() % (tokens - 1)));
+      for (const std::uint32_t cut : cuts) {
+        INFO("cut at " << cut);
+        check_prefill(measure(runner.run(input, prefill_cut(cut, tokens)), truth), tokens);
+      }
+    }
+  }
+}
+
+TEST_CASE("decode continues where prefill ended", "[kda][layer][prefill][decode]") {
+  constexpr std::uint32_t tokens = 45;
+  for (const KdaConfig& config : {softplus_layer(), lower_bound_layer()}) {
+    const Model model(config);
+    LayerRunner runner(model.device, tokens);
+    const Input input = random_input(config, tokens, 3);
+    const Truth truth = truth_of(model.host, input);
+    for (const std::uint32_t prompt : {1U, 2U, 16U, 33U}) {
+      INFO(config.heads << " heads, prompt of " << prompt);
+      check_prefill(measure(runner.run(input, {{Call::prefill, prompt}, {Call::decode_k, tokens - prompt}}), truth),
+                    tokens);
+    }
+    // And back again: a prefill after decode reads the window that decode left.
+    check_prefill(measure(runner.run(input, {{Call::prefill, 17}, {Call::decode, 1}, {Call::prefill, 27}}), truth),
+                  tokens);
+  }
+}
+
+TEST_CASE("prefill leaves the window that decode leaves, bit for bit", "[kda][layer][prefill]") {
+  const KdaConfig config = softplus_layer();
+  const Model model(config);
+  for (const std::uint32_t tokens : {1U, 2U, 3U, 4U, 16U, 17U}) {
+    INFO(tokens << " tokens");
+    LayerRunner runner(model.device, tokens);
+    const Input input = random_input(config, tokens, 4);
+    CHECK(runner.run(input, prefill_whole(tokens)).conv == runner.run(input, decode_each(tokens)).conv);
+  }
+}
+
+TEST_CASE("a prompt in pieces has the bits of one piece", "[kda][layer][prefill]") {
+  constexpr std::uint32_t tokens = 113;
+  const KdaConfig config = softplus_layer();
+  const Model model(config);
+  const Input input = random_input(config, tokens, 5);
+  for (const std::uint32_t chunk : {16U, 32U}) {
+    LayerRunner whole(model.device, tokens, chunk_of(chunk));
+    const Output expected = whole.run(input, prefill_whole(tokens));
+    // Not a multiple of the chunk, less than one chunk, more than the prompt: all are rounded to whole chunks.
+    for (const std::uint32_t limit : {1U, 16U, 33U, 64U, 1000U}) {
+      INFO("chunk " << chunk << ", " << limit << " tokens per launch");
+      KdaOptions options = chunk_of(chunk);
+      options.max_tokens_per_launch = limit;
+      LayerRunner by_layer(model.device, tokens, options);
+      CHECK(difference(by_layer.run(input, prefill_whole(tokens)), expected) == "");
+      LayerRunner by_workspace(model.device, tokens, chunk_of(chunk), limit);
+      CHECK(difference(by_workspace.run(input, prefill_whole(tokens)), expected) == "");
+    }
+  }
+}
+
+TEST_CASE("what lies in the padding changes no bit", "[kda][layer][prefill][padding]") {
+  for (const KdaConfig& config : {lower_bound_layer(), full_rank_layer()}) {
+    const Model model(config);
+    for (const std::uint32_t chunk : {16U, 32U}) {
+      for (const std::uint32_t tokens : {1U, 15U, 16U, 17U, 47U}) {
+        INFO("D " << config.head_dim << ", chunk " << chunk << ", " << tokens << " tokens");
+        LayerRunner runner(model.device, tokens, chunk_of(chunk));
+        const Input input = random_input(config, tokens, 6);
+        const Output plain = runner.run(input, prefill_whole(tokens));
+        for (const float value : {std::numeric_limits<float>::quiet_NaN(), 7.5F, 1e30F}) {
+          INFO("padding " << value);
+          runner.start(input);
+          runner.layer().prefill_with_pad_fill(runner.hidden(0), tokens, runner.state(), runner.workspace(),
+                                               runner.stream(), value, runner.out(0));
+          CHECK(difference(runner.finish(), plain) == "");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a prefill writes no row of the output past its tokens", "[kda][layer][prefill][padding]") {
+  const KdaConfig config = softplus_layer();
+  const Model model(config);
+  LayerRunner runner(model.device, 32);
+  const Input input = random_input(config, 32, 8);
+  runner.start(input);
+  runner.submit({Call::prefill, 19}, 0);
+  const Output output = runner.finish();
+  for (std::size_t i = 19 * std::size_t{config.hidden_size}; i < output.out.size(); ++i) {
+    REQUIRE(output.out[i].bits == 0x7FC0U);  // what start() put there
+  }
+}
+
+}  // namespace kdart::test

@@ -1,0 +1,143 @@
+// One layer, several threads; and the smallest layer calls on real threads, which ThreadSanitizer can follow.
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <exception>
+#include <string>
+#include <thread>
+
+#include "tests/support/layer_runner.h"
+#include "tests/support/models.h"
+#include "tools/reference/cases.h"
+#include "tools/reference/random_model.h"
+
+namespace kdart::test {
+namespace {
+
+OpenOptions thread_engine() {
+  OpenOptions options;
+  options.cpu_engine = CpuEngine::threads;
+  options.cpu_threads = 2;
+  return options;
+}
+
+// What one engine does with its own sequence, state, workspace and stream, over a layer that it shares.
+std::vector<bf16> run_sequence(const KdaLayer& layer, const Input& input, const Pieces& pieces) {
+  const std::shared_ptr<GpuBackend>& gpu = layer.backend();
+  const KdaConfig& config = layer.config();
+  const OwnedStream stream(gpu);
+  KdaState state(gpu, config);
+  KdaWorkspace ws(gpu, config, input.tokens);
+  state.import_recurrent(std::span<const float>(input.recurrent));
+  state.import_conv(std::span<const float>(input.conv));
+  const Buffer hidden = upload(gpu, input.hidden);
+  const Buffer out(gpu, hidden.bytes());
+  std::uint64_t offset = 0;
+  for (const Piece& piece : pieces) {
+    const DevicePtr from = hidden.get().offset(offset);
+    const DevicePtr to = out.get().offset(offset);
+    if (piece.call == Call::prefill) {
+      layer.prefill(from, piece.tokens, state, ws, stream.get(), to);
+    } else {
+      layer.decode_k(from, piece.tokens, state, ws, {}, stream.get(), to);
+    }
+    offset += std::uint64_t{piece.tokens} * config.hidden_size * sizeof(bf16);
+  }
+  gpu->synchronize(stream.get());
+  return download<bf16>(*gpu, out.get(), input.hidden.size());
+}
+
+// Two threads at once, each with its own input and calls; the bits of each alone.
+void check_two_threads(const KdaLayer& layer, const std::array<Pieces, 2>& pieces,
+                       const std::array<std::uint32_t, 2>& tokens) {
+  const std::array<Input, 2> inputs{random_input(layer.config(), tokens[0], 1),
+                                    random_input(layer.config(), tokens[1], 2)};
+  std::array<std::vector<bf16>, 2> together;
+  std::array<std::string, 2> errors;
+  {
+    std::array<std::thread, 2> threads;
+    for (std::size_t i = 0; i < 2; ++i) {
+      threads[i] = std::thread([&, i] {
+        try {
+          together[i] = run_sequence(layer, inputs[i], pieces[i]);
+        } catch (const std::exception& error) {
+          errors[i] = error.what();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    INFO("thread " << i);
+    CHECK(errors[i] == "");
+    CHECK(together[i] == run_sequence(layer, inputs[i], pieces[i]));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("two threads share a layer, each with states of its own", "[kda][layer][threads]") {
+  const KdaConfig config = softplus_layer();
+  const KdaLayer layer(open_test_device(), reference::random_weights(config, 91));
+  for (int i = 0; i < 4; ++i) {
+    check_two_threads(layer, {decode_cycle(30), Pieces{{Call::prefill, 33}, {Call::decode_k, 3}}}, {30, 36});
+  }
+}
+
+TEST_CASE("threads make and drop layers of one device at once", "[kda][layer][threads]") {
+  const KdaConfig config = one_head_layer();
+  const auto device = open_test_device();
+  const KdaWeights weights = reference::random_weights(config, 93);
+  const Input input = random_input(config, 5, 3);
+  const std::vector<bf16> expected = run_sequence(KdaLayer(device, weights), input, {{Call::decode_k, 5}});
+  const std::uint64_t live = device->memory_info().live;
+  std::array<std::string, 3> errors;
+  std::array<std::thread, 3> threads;
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    threads[i] = std::thread([&, i] {
+      try {
+        for (int round = 0; round < 4; ++round) {
+          const KdaLayer layer(device, weights);
+          if (run_sequence(layer, input, {{Call::decode_k, 5}}) != expected) errors[i] = "other bits";
+        }
+      } catch (const std::exception& error) {
+        errors[i] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& error : errors) CHECK(error == "");
+  CHECK(device->memory_info().live == live);
+}
+
+TEST_CASE("decode of 2 tokens and prefill of 17 at one head, on the thread engine", "[kda][layer][threads][tsan]") {
+  const KdaConfig config = one_head_layer();
+  const KdaWeights weights = reference::random_weights(config, 95);
+  LayerRunner threaded(KdaDeviceWeights::upload(open_device("cpu:0", thread_engine()), weights), 17);
+  const reference::Bounds bounds = reference::base_bounds(17);
+  {
+    const Input input = random_input(config, 2, 4);
+    check_figures(measure(threaded.run(input, decode_each(2)), truth_of(weights, input)), bounds.decode_out,
+                  bounds.decode_state);
+  }
+  const Input input = random_input(config, 17, 5);
+  check_figures(measure(threaded.run(input, prefill_whole(17)), truth_of(weights, input)), bounds.prefill_out,
+                bounds.prefill_state);
+}
+
+TEST_CASE("two threads share a layer on the thread engine", "[kda][layer][threads][tsan]") {
+  const KdaLayer layer(open_device("cpu:0", thread_engine()), reference::random_weights(one_head_layer(), 97));
+  check_two_threads(layer, {decode_each(1), Pieces{{Call::decode_k, 2}}}, {1, 2});
+}
+
+TEST_CASE("both CPU engines give the same bits", "[kda][layer][threads]") {
+  const KdaConfig config = one_head_layer();
+  const KdaWeights weights = reference::random_weights(config, 99);
+  LayerRunner fibers(KdaDeviceWeights::upload(open_device("cpu:0"), weights), 17);
+  LayerRunner threads(KdaDeviceWeights::upload(open_device("cpu:0", thread_engine()), weights), 17);
+  const Input input = random_input(config, 17, 6);
+  CHECK(difference(threads.run(input, prefill_whole(17)), fibers.run(input, prefill_whole(17))) == "");
+  const Input two = slice(input, 0, 2);
+  CHECK(difference(threads.run(two, {{Call::decode_k, 2}}), fibers.run(two, {{Call::decode_k, 2}})) == "");
+}
+
+}  // namespace kdart::test
