@@ -37,7 +37,8 @@ def read_ptxas(text):
 def read_amdgpu_notes(text):
     """Symbol -> Resources from what `llvm-readelf --notes` prints of a code object."""
     found = {}
-    for block in re.split(r"^  - ", text.partition("amdhsa.kernels:")[2], flags=re.MULTILINE)[1:]:
+    kernels = re.split(r"^\S", text.partition("amdhsa.kernels:")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    for block in re.split(r"^  - ", kernels, flags=re.MULTILINE)[1:]:
         fields = dict(re.findall(r"^(?:    )?\.(\w+): +(\S+)$", block, flags=re.MULTILINE))
         symbol = fields.get("name", "?")
         try:

@@ -36,6 +36,10 @@ amdhsa.kernels:
     .vgpr_count:     5
     .vgpr_spill_count: 0
 amdhsa.target:   amdgcn-amd-amdhsa--gfx90a
+amdhsa.version:
+  - 1
+  - 1
+...
 """
 
 
