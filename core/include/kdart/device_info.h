@@ -52,22 +52,23 @@ using LogCallback = std::function<void(LogSeverity, std::string_view)>;
 // thread (slow; what ThreadSanitizer can see).
 enum class CpuEngine : std::uint8_t { fibers, threads };
 
+// Every field has a default, so that {.memory_limit = n} draws no warning.
 struct OpenOptions {
   // The driver library to open, and nothing else if it fails. Unset: a copy the process already has, then
   // `driver_names` if not empty, else the versioned and the bare name.
-  std::optional<std::string> driver_path;
-  std::vector<std::string> driver_names;
+  std::optional<std::string> driver_path = {};
+  std::vector<std::string> driver_names = {};
   // Bytes that live allocations may reach; beyond it alloc throws out_of_device_memory. 0: the device's own limit.
   std::uint64_t memory_limit = 0;
   // Called from any thread, possibly during a kdart call; must not call kdart. Unset: kdart prints nothing.
-  LogCallback log;
+  LogCallback log = {};
   // Each allocation a buffer of its own with guards (Vulkan validation). Ignored where it has no meaning.
   bool dedicated_buffers = false;
   // CPU backend only. 0 threads: one per core.
   CpuEngine cpu_engine = CpuEngine::fibers;
   std::uint32_t cpu_threads = 0;
   // Load the CPU image of exactly this target ("x86-64") instead of the best; "" chooses. Refused if it cannot run here.
-  std::string cpu_target;
+  std::string cpu_target = {};
 };
 
 }  // namespace kdart

@@ -29,14 +29,14 @@ struct ManifestArg {
 
 // What one image says of one kernel.
 struct ImageKernel {
-  std::string name;
-  std::string symbol;
+  std::string name = {};
+  std::string symbol = {};
   std::uint32_t static_shared_bytes = 0;
-  std::uint32_t min_threads = 0;                  // per block; 0: any
-  std::uint32_t max_threads = 0;                  // per block; 0: the device's limit
-  std::uint32_t subgroup = 0;                     // the subgroup size it is written for; 0: any
-  std::optional<std::uint32_t> registers;         // per thread, where the compiler reports them
-  std::map<std::string, std::uint32_t> tunables;  // e.g. v_per_block
+  std::uint32_t min_threads = 0;                       // per block; 0: any
+  std::uint32_t max_threads = 0;                       // per block; 0: the device's limit
+  std::uint32_t subgroup = 0;                          // the subgroup size it is written for; 0: any
+  std::optional<std::uint32_t> registers = {};         // per thread, where the compiler reports them
+  std::map<std::string, std::uint32_t> tunables = {};  // e.g. v_per_block
 };
 
 enum class ImageFormat : std::uint8_t { elf_shared, cubin, ptx, code_object, spirv };
@@ -88,10 +88,10 @@ struct Manifest {
 
 // What selection looks at. Filled by each backend from its driver; in tests from a table.
 struct DeviceFacts {
-  std::string backend;                    // sets for another backend are refused
-  std::string target;                     // "x86-64-v3", "sm_90", "gfx942:sramecc+:xnack-"
-  std::uint32_t ptx_isa = 0;              // NVIDIA: the newest the driver takes
-  std::vector<std::string> capabilities;  // SPIR-V
+  std::string backend = {};                    // sets for another backend are refused
+  std::string target = {};                     // "x86-64-v3", "sm_90", "gfx942:sramecc+:xnack-"
+  std::uint32_t ptx_isa = 0;                   // NVIDIA: the newest the driver takes
+  std::vector<std::string> capabilities = {};  // SPIR-V
   std::uint64_t shared_memory_per_block = 0;
   std::uint32_t threads_per_block = 0;
   std::uint32_t subgroup_min = 0, subgroup_max = 0;   // SPIR-V

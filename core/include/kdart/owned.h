@@ -64,7 +64,7 @@ class Buffer {
   Buffer(std::shared_ptr<GpuBackend> backend, std::uint64_t bytes)
       : owner_(backend, backend->alloc(bytes)), bytes_(bytes) {}
   [[nodiscard]] DevicePtr get() const noexcept { return owner_.get(); }
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return owner_ ? bytes_ : 0; }
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(owner_); }
 
  private:
@@ -78,7 +78,7 @@ class PinnedBuffer {
   PinnedBuffer(std::shared_ptr<GpuBackend> backend, std::uint64_t bytes)
       : owner_(backend, backend->alloc_pinned(bytes)), bytes_(bytes) {}
   [[nodiscard]] void* get() const noexcept { return owner_.get(); }
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return owner_ ? bytes_ : 0; }
 
  private:
   detail::Owner<void*> owner_;
