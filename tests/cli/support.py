@@ -14,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-settings = argparse.Namespace(probe=None, kernel_set=None, data=None)
+settings = argparse.Namespace()  # probe, kernel_set, data
 
 
 def main():

@@ -45,7 +45,11 @@ std::uint32_t number32(std::string_view flag, const std::string& text, std::uint
 }
 
 std::string device_id(const std::string& text) {
-  return during(Stage::command_line, [&] { return DeviceId::parse(text).to_string(); });
+  try {
+    return DeviceId::parse(text).to_string();
+  } catch (const Error& error) {
+    usage(error.what());
+  }
 }
 
 std::vector<std::string> names(const std::vector<std::string>& lists) {

@@ -42,7 +42,7 @@ std::string indented(const std::string& text) {
   std::string result;
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
-    result += "  " + text.substr(start, end - start) + '\n';
+    result += end > start ? "  " + text.substr(start, end - start) + '\n' : "\n";
     start = end + 1;
   }
   return result;
