@@ -2,7 +2,11 @@
 #pragma once
 
 #define KDART_DEVICE inline __attribute__((always_inline))
+#if defined(KDART_KEEP_LOOPS)  // sanitizers multiply the code that unrolling multiplies
+#define KDART_UNROLL
+#else
 #define KDART_UNROLL _Pragma("GCC unroll 64")
+#endif
 #define KDART_KERNEL(name) \
   static inline            \
       __attribute__((always_inline)) void kdart_kernel_##name(KDART_PARAMS_##name, kdart_cpu_thread* kdart_self)
