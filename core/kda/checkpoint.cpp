@@ -60,14 +60,15 @@ std::map<std::string, std::vector<std::string>> shards_of(const json& index, con
 std::vector<SafetensorsFile> open_shards(const std::filesystem::path& folder) {
   const auto path = folder / index_file;
   const auto file = detail::map_file(path);
-  const json index = detail::parse_json(text_of(file), path.string(), {.bytes = max_index_bytes, .depth = 16});
+  const std::string name = detail::printable(path.native());
+  const json index = detail::parse_json(text_of(file), name, {.bytes = max_index_bytes, .depth = 16});
   std::vector<SafetensorsFile> files;
-  for (const auto& [shard, tensors] : shards_of(index, path.string())) {
+  for (const auto& [shard, tensors] : shards_of(index, name)) {
     files.push_back(SafetensorsFile::open(folder / shard));
     for (const auto& tensor : tensors) {
       if (files.back().find(tensor) != nullptr) continue;
       throw Error(ErrorCode::bad_checkpoint, fmt::format("{}: tensor {} is said to lie in {}, which does not have it",
-                                                         path.string(), quote(tensor), quote(shard)));
+                                                         name, quote(tensor), quote(shard)));
     }
   }
   return files;
@@ -80,8 +81,8 @@ std::vector<SafetensorsFile> open_files(const std::filesystem::path& folder) {
   } else if (is_there(folder / index_file)) {
     files = open_shards(folder);
   } else {
-    throw Error(ErrorCode::io_error,
-                fmt::format("{} holds neither {} nor {}", quote(folder.native()), single_file, index_file));
+    throw Error(ErrorCode::io_error, fmt::format("'{}' holds neither {} nor {}", detail::printable(folder.native()),
+                                                 single_file, index_file));
   }
   return files;
 }

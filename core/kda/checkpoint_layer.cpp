@@ -53,8 +53,8 @@ Tensors tensors_under(std::span<const SafetensorsFile> files, const std::string&
          ++it) {
       const auto [entry, inserted] = found.emplace(it->first.substr(prefix.size()), Located{&file, &it->second});
       if (!inserted) {
-        refuse(fmt::format("tensor {} is in two files, {} and {}", quote(it->first), entry->second.file->name(),
-                           file.name()));
+        refuse(fmt::format("tensor {} is in two files, {} and {}", quote(it->first),
+                           printable(entry->second.file->name()), printable(file.name())));
       }
     }
   }
@@ -136,7 +136,7 @@ class LayerReader {
  private:
   [[noreturn]] void refuse_tensor(std::string_view name, const std::string& what) const {
     const Located* located = find(name);
-    refuse(fmt::format("{}tensor {}: {}", located == nullptr ? "" : located->file->name() + ": ",
+    refuse(fmt::format("{}tensor {}: {}", located == nullptr ? "" : printable(located->file->name()) + ": ",
                        quote(owner_.prefix + std::string(name)), what));
   }
   [[nodiscard]] const Located* find(std::string_view name) const {

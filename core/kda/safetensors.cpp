@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "kdart/checkpoint.h"
 #include "kdart/error.h"
@@ -53,7 +54,7 @@ struct Range {
 // Reads one file's header. Every offset below is checked before it is used.
 class HeaderReader {
  public:
-  HeaderReader(std::span<const std::byte> bytes, const std::string& name) : bytes_(bytes), name_(name) {}
+  HeaderReader(std::span<const std::byte> bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}
 
   void read(std::map<std::string, SafetensorsFile::Tensor, std::less<>>& tensors,
             std::map<std::string, std::string, std::less<>>& metadata) {
@@ -189,7 +190,7 @@ class HeaderReader {
   }
 
   std::span<const std::byte> bytes_;
-  const std::string& name_;
+  std::string name_;  // for messages
   std::span<const std::byte> data_;
 };
 
@@ -205,7 +206,7 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
 SafetensorsFile SafetensorsFile::from_memory(std::span<const std::byte> bytes, std::string name) {
   SafetensorsFile result;
   result.name_ = std::move(name);
-  HeaderReader(bytes, result.name_).read(result.tensors_, result.metadata_);
+  HeaderReader(bytes, detail::printable(result.name_)).read(result.tensors_, result.metadata_);
   return result;
 }
 

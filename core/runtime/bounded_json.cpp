@@ -74,7 +74,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& name, const 
   try {
     return json::parse(text, [&guard](int, json::parse_event_t event, json& parsed) { return guard(event, parsed); });
   } catch (const json::exception& e) {
-    throw Error(limits.error, fmt::format("{}: not valid JSON: {}", name, without_tag(e.what())));
+    throw Error(limits.error, fmt::format("{}: not valid JSON: {}", name, printable(without_tag(e.what()), 400)));
   }
 }
 

@@ -16,8 +16,16 @@
 namespace kdart::detail {
 namespace {
 
+// In full, unlike a name out of a file: a path that is cut off cannot be looked up.
+std::string quoted_path(const std::filesystem::path& path) {
+  std::string result = "'";
+  result += printable(path.native());
+  result += '\'';
+  return result;
+}
+
 [[noreturn]] void fail(const std::filesystem::path& path, std::string_view what, int error) {
-  throw Error(ErrorCode::io_error, fmt::format("cannot {} {}: {}", what, quote(path.native()),
+  throw Error(ErrorCode::io_error, fmt::format("cannot {} {}: {}", what, quoted_path(path),
                                                std::error_code(error, std::generic_category()).message()));
 }
 
@@ -44,7 +52,7 @@ MappedFile map_file(const std::filesystem::path& path) {
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0) fail(path, "read the size of", errno);
   if (!S_ISREG(status.st_mode)) {
-    throw Error(ErrorCode::io_error, fmt::format("{} is not a regular file", quote(path.native())));
+    throw Error(ErrorCode::io_error, fmt::format("{} is not a regular file", quoted_path(path)));
   }
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return {};
@@ -54,7 +62,7 @@ MappedFile map_file(const std::filesystem::path& path) {
   try {
     owner = std::shared_ptr<const void>(address, [size](const void* p) { ::munmap(const_cast<void*>(p), size); });
   } catch (...) {  // the deleter has run: shared_ptr promises that when it cannot allocate
-    throw Error(ErrorCode::out_of_host_memory, fmt::format("no memory to map {}", quote(path.native())));
+    throw Error(ErrorCode::out_of_host_memory, fmt::format("no memory to map {}", quoted_path(path)));
   }
   return {{static_cast<const std::byte*>(address), size}, std::move(owner)};
 }

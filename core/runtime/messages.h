@@ -10,7 +10,9 @@
 
 namespace kdart::detail {
 
-// 'text' in single quotes, control bytes as \xNN, cut after 160 bytes.
+// Valid UTF-8 without control characters, whatever `text` is: other bytes as \xNN, cut after `limit` bytes.
+[[nodiscard]] std::string printable(std::string_view text, std::size_t limit = std::string_view::npos);
+// 'text' made printable, in single quotes, cut after 160 bytes.
 [[nodiscard]] std::string quote(std::string_view text);
 // "[2, 3, 4]"
 [[nodiscard]] std::string shape_text(std::span<const std::uint64_t> shape);

@@ -25,10 +25,11 @@ constexpr std::array<std::string_view, 6> members{"hidden", "recurrent_in",  "co
                                                   "out",    "recurrent_out", "conv_out"};
 constexpr std::string_view bounds_prefix = "bounds.";
 
-// Names in an untrusted file may hold anything; the safetensors reader bounds their number, this their look.
+// Names in an untrusted file may hold anything; a message shows ASCII of a length that a person can read.
 std::string shown(std::string_view name) {
   std::string text;
-  for (const char c : name.substr(0, 160)) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+  for (const char c : name.substr(0, 160))
+    text += static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F ? '?' : c;
   return "'" + text + "'";
 }
 

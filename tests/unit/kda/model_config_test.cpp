@@ -224,6 +224,15 @@ TEST_CASE("config.json: control characters do not reach the message") {
   refused({".."}, [](json& c) { c["model_type"] = std::string(10'000, 'y'); });
 }
 
+TEST_CASE("config.json: a parser's complaint is valid, short text, whatever the file holds") {
+  for (const std::string& text : {std::string("{\"a\": \"\xFF\xFE"), "{\"a\": \"" + std::string(1'000'000, 'x')}) {
+    const std::string message =
+        expect_error(ErrorCode::bad_checkpoint, {"not valid JSON"}, [&] { (void)ModelConfig::parse(text); });
+    CHECK(message.size() < 500);
+    CHECK_NOTHROW((void)json(message).dump());  // throws for what is not UTF-8
+  }
+}
+
 TEST_CASE("config.json: every golden model's file is read") {
   std::size_t read = 0;
   for (const auto& entry : std::filesystem::directory_iterator(test::test_data() / "golden")) {
