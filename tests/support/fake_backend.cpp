@@ -20,18 +20,6 @@ T* host(DevicePtr memory) {
 
 constexpr std::size_t alignment = 256;
 
-void* allocate(std::uint64_t bytes) {
-  const std::uint64_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
-  if (memory != nullptr) ++live;
-  return memory;
-}
-
-void release(void* memory) {
-  std::free(memory);
-  --live;
-}
-
 }  // namespace
 
 DeviceInfo fake_info() {
@@ -64,6 +52,26 @@ FakeBackend::FakeBackend(DeviceInfo info, OpenOptions options) : GpuBackend(std:
 
 FakeBackend::~FakeBackend() {
   shut_down();
+  for (void* memory : memory_) std::free(memory);  // what was told to fail stays counted as live
+}
+
+void* FakeBackend::allocate(std::uint64_t bytes) {
+  const std::uint64_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  void* memory = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
+  if (memory == nullptr) return nullptr;
+  const std::lock_guard lock(mutex_);
+  memory_.insert(memory);
+  ++live;
+  return memory;
+}
+
+void FakeBackend::release(void* memory) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (memory_.erase(memory) != 1) throw std::logic_error("the fake driver has no such memory");
+  }
+  std::free(memory);
+  --live;
 }
 
 int FakeBackend::calls(const std::string& function) const {

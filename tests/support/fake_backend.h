@@ -108,6 +108,8 @@ class FakeBackend final : public GpuBackend {
 
   FakeBackend(DeviceInfo info, OpenOptions options);
   void enter(const char* function) const;
+  void* allocate(std::uint64_t bytes);
+  void release(void* memory);
   Native create();
   void destroy(Native object);
   // Runs the work, or keeps it when the stream is captured.
@@ -128,6 +130,7 @@ class FakeBackend final : public GpuBackend {
   std::optional<Timeout> last_timeout_;
   Native next_ = 1;
   std::set<Native> objects_;
+  std::set<void*> memory_;
   std::map<Native, Recording> captured_streams_;
   std::map<Native, Recording> captured_events_;
   std::map<Native, std::vector<Work>> graphs_;
