@@ -141,7 +141,8 @@ class ImageCheck {
             header_.e_shstrndx, header_.e_shnum);
     const auto section = [this](std::uint64_t i) { return read<Elf64_Shdr>(header_.e_shoff + i * sizeof(Elf64_Shdr)); };
     require(section(0).sh_type == SHT_NULL, "its first section is not the empty one");
-    require(section(header_.e_shstrndx).sh_type == SHT_STRTAB, "section {} does not hold names", header_.e_shstrndx);
+    require(is_name_table(section(header_.e_shstrndx)), "section {} does not hold the names of sections",
+            header_.e_shstrndx);
     for (std::uint64_t i = 1; i < header_.e_shnum; ++i) {
       const Elf64_Shdr s = section(i);
       require(s.sh_type == SHT_NOBITS || inside(s.sh_offset, s.sh_size),
@@ -150,6 +151,14 @@ class ImageCheck {
       require(!in_memory || mapped(s.sh_addr, s.sh_size), "section {} of {} bytes at {:#x} is in no segment", i,
               s.sh_size, s.sh_addr);
     }
+  }
+
+  // The table of section names is a section that names itself so.
+  [[nodiscard]] bool is_name_table(const Elf64_Shdr& s) const noexcept {
+    constexpr std::string_view name(".shstrtab\0", 10);  // with its end
+    return s.sh_type == SHT_STRTAB && inside(s.sh_offset, s.sh_size) && s.sh_name < s.sh_size &&
+           s.sh_size - s.sh_name >= name.size() &&
+           std::memcmp(bytes_.data() + s.sh_offset + s.sh_name, name.data(), name.size()) == 0;
   }
 
   // True when [address, address + size) lies in a loaded segment, its zeros included.
