@@ -25,9 +25,6 @@ class Edit:
     count: int = 1
 
 
-# Compiles in a third of the time; changes no operation.
-NO_UNROLLING = Edit("dialect_cpu.h", '#define KDART_UNROLL _Pragma("GCC unroll 64")', "#define KDART_UNROLL")
-
 # Where a mistake concerns the recurrence of decode and that of prefill, the mutant makes it in both.
 MUTANTS = {
     "unmutated": [],
@@ -127,7 +124,7 @@ def make_set(options):
     shutil.rmtree(options.output, ignore_errors=True)
     simt.parent.mkdir(parents=True)
     shutil.copytree(options.kernels / "simt", simt)
-    for edit in [NO_UNROLLING, *MUTANTS[options.name]]:
+    for edit in MUTANTS[options.name]:
         apply(simt, edit)
 
     image = options.output / "kda.x86-64.so"
