@@ -79,8 +79,8 @@ struct Fiber {
 class FiberEngine final : public BlockEngine {
  public:
   void run_block(const LaunchOperation& launch, BlockIndex block, void* shared) override;
-  // One thread of the block, then on to the next fiber for good.
-  void run_thread(Fiber& fiber) noexcept;
+  // Runs one thread of the block to its end and takes its fiber out of the ring. Returns the fiber to go on with.
+  [[nodiscard]] Fiber& run_thread(Fiber& fiber) noexcept;
 
  private:
   void reset_ring(std::uint32_t threads, void* shared);
@@ -126,10 +126,10 @@ void barrier(kdart_cpu_thread* self) {
 __attribute__((no_sanitize("address"))) void enter_fiber(context::transfer_t transfer) noexcept {
   Fiber& fiber = *static_cast<Fiber*>(transfer.data)->next;  // a switch always goes to the next of where it comes from
   arrive(fiber, transfer);
-  fiber.engine->run_thread(fiber);
+  switch_for_good(fiber, fiber.engine->run_thread(fiber));
 }
 
-void FiberEngine::run_thread(Fiber& fiber) noexcept {
+Fiber& FiberEngine::run_thread(Fiber& fiber) noexcept {
   try {
     launch_->kernel->thread_entry()(launch_->arguments.data(), &fiber.thread);
   } catch (...) {
@@ -138,7 +138,7 @@ void FiberEngine::run_thread(Fiber& fiber) noexcept {
   fiber.previous->next = fiber.next;
   fiber.next->previous = fiber.previous;
   if (fiber.next == &fiber) fiber.next = &main_;
-  switch_for_good(fiber, *fiber.next);
+  return *fiber.next;
 }
 
 void FiberEngine::reset_ring(std::uint32_t threads, void* shared) {

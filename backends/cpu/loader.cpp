@@ -6,8 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -50,9 +51,18 @@ void write_all(int descriptor, std::span<const std::byte> bytes) {
   }
 }
 
+// A path of the descriptor that no earlier call gave: the loader takes an object whose path it has seen, and that it still
+// has, for the same object. The number of slashes between two names is free, so they count the calls.
+std::string unique_path(int descriptor) {
+  static std::atomic<std::uint32_t> calls{0};
+  const std::uint32_t n = calls.fetch_add(1);
+  const auto slashes = [](std::uint32_t digit) { return std::string(std::size_t{1} + digit % 64, '/'); };
+  return fmt::format("/proc{}self{}fd{}{}", slashes(n), slashes(n / 64), slashes(n / 4096), descriptor);
+}
+
 void* load(int descriptor, std::span<const std::byte> bytes, std::string_view file) {
   write_all(descriptor, bytes);
-  void* handle = dlopen(fmt::format("/proc/self/fd/{}", descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* handle = dlopen(unique_path(descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle != nullptr) return handle;
   const char* words = dlerror();
   throw Error(ErrorCode::invalid_image,
@@ -80,9 +90,8 @@ SharedObject::SharedObject(std::span<const std::byte> bytes, std::string_view fi
 
 SharedObject::~SharedObject() {
   // Sanitizers report at the process's end, and name what they report by the code that is mapped then. So a build with
-  // one keeps its images, and the descriptor, whose number names the image, with them.
-  if (address_sanitizer || thread_sanitizer) return;
-  dlclose(handle_);
+  // one keeps its images mapped.
+  if (!address_sanitizer && !thread_sanitizer) dlclose(handle_);
   close(descriptor_);
 }
 

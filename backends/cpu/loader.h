@@ -21,8 +21,8 @@ class SharedObject {
   [[nodiscard]] void* symbol(const char* name) const noexcept;
 
  private:
-  // Kept open while loaded: the loader knows an object by its path, "/proc/self/fd/N", and would take another object
-  // with the same N for one that it has already.
+  // Kept open while loaded: the loader knows an object by its path, which has the descriptor's number in it, so another
+  // copy of this library in the process cannot come to the same path.
   int descriptor_ = -1;
   void* handle_ = nullptr;
 };
