@@ -33,7 +33,8 @@ void release_members(const detail::BackendState& state, Capture& capture, const 
 }  // namespace
 
 void GpuBackend::invalidate(const std::shared_ptr<Capture>& capture, const std::string& reason) noexcept {
-  const std::shared_ptr<Capture> kept = capture;  // the argument may be a slot's own, which the slot lets go of
+  // The argument may be a slot's own, which the slot lets go of.
+  const std::shared_ptr<Capture> kept = capture->shared_from_this();
   const StreamSlot* origin = state_->streams.find(kept->origin);
   release_members(*state_, *kept, &reason);
   if (origin == nullptr) return;

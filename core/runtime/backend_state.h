@@ -31,7 +31,7 @@ namespace kdart::detail {
 using CaptureClock = std::map<std::uint32_t, std::uint64_t>;
 
 // One capture, running until it ends. Its streams count as one for the rule that calls must not overlap: no lock here.
-struct Capture {
+struct Capture : std::enable_shared_from_this<Capture> {
   Stream origin;
   std::vector<Stream> members;  // origin first
   bool running = true;
