@@ -68,9 +68,18 @@ KernelSetDirectory directory(const std::string& text) {
   return text.empty() ? KernelSetDirectory() : KernelSetDirectory(text);
 }
 
+// Its choices stand in the flag's type name already.
+CLI::Validator one_of(const std::vector<std::string_view>& choices) {
+  const auto check = [choices](const std::string& value) {
+    if (std::find(choices.begin(), choices.end(), value) != choices.end()) return std::string();
+    return fmt::format("'{}' is none of {}", value, fmt::join(choices, ", "));
+  };
+  return {check, ""};
+}
+
 void add_common(CLI::App& app, Raw& raw) {
   app.add_option("--format", raw.format, "text, or json: one document on standard output and nothing else there")
-      ->check(CLI::IsMember({"text", "json"}))
+      ->check(one_of({"text", "json"}))
       ->type_name("text|json")
       ->capture_default_str();
   app.add_option("--output", raw.output, "Write the result to FILE; standard output stays empty")->type_name("FILE");
@@ -106,7 +115,7 @@ void add_info(CLI::App& app, Raw& raw) {
                             "  kda-probe info\n"
                             "  kda-probe info cpu:0 --format json",
                             raw);
-  verb.add_option("DEVICE", raw.device, "Device id such as cpu:0; cpu means cpu:0 [cpu:0]");
+  verb.add_option("DEVICE", raw.device, "Device id such as cpu:0; cpu means cpu:0 [cpu:0]")->type_name("ID");
 }
 
 void add_kernels(CLI::App& app, Raw& raw) {
@@ -116,7 +125,8 @@ void add_kernels(CLI::App& app, Raw& raw) {
                             "  kda-probe kernels --set cpu --target x86-64-v3\n"
                             "  kda-probe kernels --without recurrent_smem,dense_gemv_bf16_batchm",
                             raw);
-  CLI::Option* device = verb.add_option("DEVICE", raw.device, "Device id such as cpu:0; cpu means cpu:0 [cpu:0]");
+  CLI::Option* device =
+      verb.add_option("DEVICE", raw.device, "Device id such as cpu:0; cpu means cpu:0 [cpu:0]")->type_name("ID");
   CLI::Option* set = verb.add_option("--set", raw.set, "Look at the set for BACKEND; no device is needed");
   CLI::Option* target = verb.add_option("--target", raw.target, "With --set: choose as for this target");
   set->type_name("BACKEND")->needs(target)->excludes(device);
@@ -136,11 +146,7 @@ void add_layer(CLI::App& app, Raw& raw) {
   CLI::Option* model = verb.add_option("MODEL_DIR", raw.model, "Folder with config.json and safetensors files");
   CLI::Option* geometry = verb.add_option("--geometry", raw.geometry, "A layer of this size with random weights");
   geometry->type_name(fmt::format("{}", fmt::join(geometry_names(), "|")))
-      ->check(CLI::IsMember([] {
-        std::vector<std::string> known;
-        for (const std::string_view name : geometry_names()) known.emplace_back(name);
-        return known;
-      }()))
+      ->check(one_of(geometry_names()))
       ->excludes(model);
   verb.add_option("--layer", raw.layer, "The N of layers.N in tensor names [the first KDA layer]")
       ->type_name("N")
@@ -150,11 +156,11 @@ void add_layer(CLI::App& app, Raw& raw) {
   verb.add_option("--device", raw.device, "Device id; cpu means cpu:0 [cpu:0]")->type_name("ID");
   verb.add_option("--mode", raw.mode, "How to run the tokens")
       ->type_name("all|decode|decode_k|prefill|prefill_split")
-      ->check(CLI::IsMember({"all", "decode", "decode_k", "prefill", "prefill_split"}))
+      ->check(one_of({"all", "decode", "decode_k", "prefill", "prefill_split"}))
       ->capture_default_str();
   verb.add_option("--route", raw.route, "Order of the sums: the best on offer, or that of the reference")
       ->type_name("auto|reference")
-      ->check(CLI::IsMember({"auto", "reference"}))
+      ->check(one_of({"auto", "reference"}))
       ->capture_default_str();
   add_without(verb, raw);
   verb.add_option("--tokens", raw.tokens, "Length of the random input [17]")->type_name("T")->excludes(cases);
@@ -205,6 +211,7 @@ KernelsOptions kernels_options(const Raw& raw, const CLI::App& verb) {
 }
 
 Invocation invocation(const CLI::App& app, const Raw& raw) {
+  if (app.get_subcommands().empty()) usage(fmt::format("a verb is missing; the verbs are {}", fmt::join(verbs, ", ")));
   const CLI::App& verb = *app.get_subcommands().front();
   const std::string& name = verb.get_name();
   if (name == "list") return {name, ListOptions{directory(raw.kernel_set)}};
@@ -233,7 +240,7 @@ Invocation parse_with(CLI::App& app, Raw& raw, std::vector<std::string> argument
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
     const auto verb = app.get_subcommands();
-    return {"help", TextRequest{"help", verb.empty() ? app.help() : verb.front()->help()}};
+    return {"help", TextRequest{"help", verb.empty() ? app.help() : verb.front()->help(app.get_name())}};
   } catch (const CLI::CallForVersion&) {
     return {"version", TextRequest{"version", version()}};
   } catch (const CLI::ParseError& error) {
@@ -285,7 +292,7 @@ Invocation parse(const std::vector<std::string>& arguments) {
   CLI::App app("Finds out which KDA kernels run on this machine and whether they are right.", "kda-probe");
   app.set_help_flag("-h,--help", "Print this help, or that of a verb");
   app.set_version_flag("--version", version());
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.footer(
       "Examples:\n"
       "  kda-probe list\n"

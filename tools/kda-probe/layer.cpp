@@ -59,6 +59,7 @@ std::vector<reference::Case> read_cases(const LayerOptions& options, const KdaCo
 std::vector<std::uint32_t> lengths(const LayerOptions& options, const std::vector<reference::Case>& cases) {
   if (cases.empty()) return {options.tokens};
   std::vector<std::uint32_t> result;
+  result.reserve(cases.size());
   for (const reference::Case& c : cases) result.push_back(static_cast<std::uint32_t>(c.tokens));
   return result;
 }

@@ -39,7 +39,7 @@ struct LayerRunner::Sequence {
 };
 
 LayerRunner::LayerRunner(const std::shared_ptr<GpuBackend>& backend, KdaWorkspace workspace, const KdaWeights& weights,
-                         KdaOptions options)
+                         const KdaOptions& options)
     : backend_(backend),
       stream_(backend),
       workspace_(std::move(workspace)),

@@ -39,7 +39,7 @@ class LayerRunner {
   // Uploads the weights; they may be freed afterwards. `workspace` holds at least longest_piece(modes, tokens) of every
   // mode and case that is run later. Throws what KdaLayer's constructor throws.
   LayerRunner(const std::shared_ptr<GpuBackend>& backend, KdaWorkspace workspace, const KdaWeights& weights,
-              KdaOptions options);
+              const KdaOptions& options);
 
   [[nodiscard]] const KdaLayer& layer() const noexcept { return layer_; }
 

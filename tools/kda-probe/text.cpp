@@ -181,7 +181,7 @@ std::string render(const KernelsResult& result) {
                std::to_string(k.argument_bytes)});
   }
   const std::string missing = result.missing.empty() ? "none" : fmt::format("{}", fmt::join(result.missing, ", "));
-  return facts.text() + rejected_text(result.rejected) + "\n" + table.text() + "\nmissing: " + missing + "\n";
+  return fmt::format("{}{}\n{}\nmissing: {}\n", facts.text(), rejected_text(result.rejected), table.text(), missing);
 }
 
 std::string render(const LayerResult& result) {
