@@ -6,6 +6,10 @@
 
 namespace kdart::detail {
 
+void check_backend(std::string_view call, const std::shared_ptr<GpuBackend>& backend) {
+  if (backend == nullptr) fail(ErrorCode::invalid_argument, "{}: the backend is null", call);
+}
+
 void check_address(std::string_view call, std::string_view name, DevicePtr memory, std::uint64_t alignment) {
   if (!memory) fail(ErrorCode::invalid_argument, "{}: {} is null", call, name);
   if (memory.address() % alignment != 0) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct MemoryRange {
   std::uint64_t bytes;
 };
 
+// Throws invalid_argument for a null backend.
+void check_backend(std::string_view call, const std::shared_ptr<GpuBackend>& backend);
 // Throws invalid_argument unless `memory` is not null and a multiple of `alignment`.
 void check_address(std::string_view call, std::string_view name, DevicePtr memory, std::uint64_t alignment);
 // The same, and unless [memory, memory + bytes) lies in one live allocation or import of the backend.

@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "core/kda/checks.h"
 #include "kdart/layer.h"
 
 namespace kdart {
@@ -33,6 +34,7 @@ std::uint64_t size_of(const Placement& placement) {
 
 std::shared_ptr<const KdaDeviceWeights> KdaDeviceWeights::upload(std::shared_ptr<GpuBackend> backend,
                                                                  const KdaWeights& weights) {
+  detail::check_backend("KdaDeviceWeights::upload", backend);
   weights.validate();
   using W = KdaDeviceWeights;
   std::vector<Placement> placements = {

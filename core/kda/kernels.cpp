@@ -97,7 +97,12 @@ void prepare_kernels(GpuBackend& backend, const LayerKernels& kernels, const Kda
   const auto prepare = [&](KernelHandle kernel, const auto& args) {
     if (!kernel) return;
     const LaunchShape shape = shape_of(args);
-    backend.prepare(kernel, shape.block, shape.shared_bytes);
+    try {
+      backend.prepare(kernel, shape.block, shape.shared_bytes);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::invalid_launch) throw;
+      fail(ErrorCode::unsupported, "{} cannot run this layer: {}", backend.info().id, error.what());
+    }
   };
   const std::uint32_t d = config.head_dim;
   prepare(kernels.dense_gemm_bf16, DenseGemmBf16Args{});

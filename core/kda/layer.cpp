@@ -28,6 +28,7 @@ std::shared_ptr<LoadedSet> load_built_in(GpuBackend& backend) {
 
 KdaLayer::Impl::Impl(std::shared_ptr<const KdaDeviceWeights> device_weights, KdaOptions layer_options)
     : weights(std::move(device_weights)), options(std::move(layer_options)) {
+  if (weights == nullptr) fail(ErrorCode::invalid_argument, "KdaLayer: the weights are null");
   check_options(options);
   set = options.kernels != nullptr ? options.kernels : load_built_in(gpu());
   kernels = detail::find_kernels(*set, options, config(), gpu().info());
@@ -83,14 +84,16 @@ void KdaLayer::Impl::check_snapshots(std::string_view name, std::uint32_t tokens
   }
   const std::uint64_t recurrent_bytes = KdaState::recurrent_bytes(config());
   const std::uint64_t conv_bytes = KdaState::conv_bytes(config());
+  if (snapshots.empty()) return;
+  std::vector<detail::MemoryRange> ranges = {{"the recurrent state", state.recurrent(), recurrent_bytes},
+                                             {"the conv state", state.conv(), conv_bytes}};
   for (const StateSnapshot& snapshot : snapshots) {
     detail::check_memory(gpu(), name, "a snapshot's recurrent state", snapshot.recurrent, recurrent_bytes, 4);
     detail::check_memory(gpu(), name, "a snapshot's conv state", snapshot.conv, conv_bytes, 4);
-    detail::check_disjoint(name, {{"a snapshot's recurrent state", snapshot.recurrent, recurrent_bytes},
-                                  {"a snapshot's conv state", snapshot.conv, conv_bytes},
-                                  {"the recurrent state", state.recurrent(), recurrent_bytes},
-                                  {"the conv state", state.conv(), conv_bytes}});
+    ranges.push_back({"a snapshot's recurrent state", snapshot.recurrent, recurrent_bytes});
+    ranges.push_back({"a snapshot's conv state", snapshot.conv, conv_bytes});
   }
+  detail::check_disjoint(name, std::move(ranges));
 }
 
 KdaCoreInputs advance(const KdaCoreInputs& inputs, const KdaConfig& config, std::uint64_t first) {

@@ -100,6 +100,7 @@ void export_conv_as(GpuBackend& backend, const KdaConfig& config, DevicePtr sour
 
 KdaState::KdaState(std::shared_ptr<GpuBackend> backend, const KdaConfig& config)
     : backend_(std::move(backend)), config_(config) {
+  detail::check_backend("KdaState", backend_);
   config_.validate();
   own_recurrent_ = Buffer(backend_, recurrent_bytes(config_));
   own_conv_ = Buffer(backend_, conv_bytes(config_));
@@ -112,6 +113,7 @@ KdaState::KdaState(std::shared_ptr<GpuBackend> backend, const KdaConfig& config)
 
 KdaState::KdaState(std::shared_ptr<GpuBackend> backend, const KdaConfig& config, DevicePtr recurrent, DevicePtr conv)
     : backend_(std::move(backend)), config_(config), recurrent_(recurrent), conv_(conv) {
+  detail::check_backend("KdaState", backend_);
   config_.validate();
   detail::check_memory(*backend_, "KdaState", "recurrent", recurrent_, recurrent_bytes(config_), alignof(float));
   detail::check_memory(*backend_, "KdaState", "conv", conv_, conv_bytes(config_), alignof(float));

@@ -86,6 +86,7 @@ std::uint64_t KdaWorkspace::bytes(const KdaConfig& config, std::uint32_t max_tok
 KdaWorkspace::KdaWorkspace(std::shared_ptr<GpuBackend> backend, const KdaConfig& config, std::uint32_t max_tokens,
                            std::uint32_t max_tokens_per_launch)
     : backend_(std::move(backend)), config_(config), max_tokens_(max_tokens) {
+  detail::check_backend("KdaWorkspace", backend_);
   const std::uint64_t total = bytes(config, max_tokens, max_tokens_per_launch);
   rows_ = static_cast<std::uint32_t>(rows_in_flight(max_tokens, max_tokens_per_launch));
   layout_ = plan(config_, max_tokens_, rows_);
@@ -96,6 +97,7 @@ KdaWorkspace::KdaWorkspace(std::shared_ptr<GpuBackend> backend, const KdaConfig&
 KdaWorkspace::KdaWorkspace(std::shared_ptr<GpuBackend> backend, const KdaConfig& config, DevicePtr memory,
                            std::uint32_t max_tokens, std::uint32_t max_tokens_per_launch)
     : backend_(std::move(backend)), config_(config), max_tokens_(max_tokens), base_(memory) {
+  detail::check_backend("KdaWorkspace", backend_);
   const std::uint64_t total = bytes(config, max_tokens, max_tokens_per_launch);
   rows_ = static_cast<std::uint32_t>(rows_in_flight(max_tokens, max_tokens_per_launch));
   layout_ = plan(config_, max_tokens_, rows_);

@@ -44,7 +44,7 @@ TEST_CASE("the gate follows both laws", "[kernel][gate]") {
   }
 }
 
-TEST_CASE("the gate takes any lower bound in [-5, 0)", "[kernel][gate]") {
+TEST_CASE("the gate takes any lower bound from -5 up to 0", "[kernel][gate]") {
   KernelRunner runner;
   auto p = GateProblem::random(3, 5, 2, 64, GateLaw::lower_bound);
   for (const float bound : {-5.0F, -2.5F, -1e-3F}) {

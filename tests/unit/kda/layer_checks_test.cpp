@@ -6,6 +6,7 @@
 #include "kdart/owned.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/layer_runner.h"
+#include "tests/support/models.h"
 
 namespace kdart::test {
 
@@ -66,6 +67,20 @@ TEST_CASE("ranges must not overlap", "[kda][checks]") {
   refused({"overlap"}, {{"top", at(0xFFFFFFFFFFFFFF00), 0x100}, {"below", at(0xFFFFFFFFFFFFFE00), 0x101}});
   CHECK_NOTHROW(
       check_disjoint("call", {{"top", at(0xFFFFFFFFFFFFFF00), 0x100}, {"below", at(0xFFFFFFFFFFFFFE00), 0x100}}));
+}
+
+TEST_CASE("a null backend or null weights are refused, not followed", "[kda][checks]") {
+  const KdaConfig config = softplus_layer();
+  const auto refused = [](std::string_view name, const auto& call) {
+    expect_error(ErrorCode::invalid_argument, {name, "null"}, call);
+  };
+  const std::shared_ptr<GpuBackend> none;
+  refused("KdaState", [&] { (void)KdaState(none, config); });
+  refused("KdaState", [&] { (void)KdaState(none, config, DevicePtr(4), DevicePtr(8)); });
+  refused("KdaWorkspace", [&] { (void)KdaWorkspace(none, config, 1); });
+  refused("KdaWorkspace", [&] { (void)KdaWorkspace(none, config, DevicePtr(256), 1); });
+  refused("KdaDeviceWeights", [&] { (void)KdaDeviceWeights::upload(none, KdaWeights{}); });
+  refused("KdaLayer", [&] { (void)KdaLayer(std::shared_ptr<const KdaDeviceWeights>()); });
 }
 
 }  // namespace kdart::test

@@ -122,7 +122,7 @@ TEST_CASE("config.json: an unknown model type is named with the three that are k
   refused({"model_type is null"}, [](json& c) { c["model_type"] = nullptr; });
 }
 
-TEST_CASE("config.json: the lower bound must be a number in [-5, 0)") {
+TEST_CASE("config.json: the lower bound must be a number from -5 up to 0") {
   for (const json& bad : {json(3), json(0), json(0.0), json(-0.0), json(-5.0000001), json(-6), json("-5"), json(true),
                           json::array({-5}), json(-1e-60)}) {
     refused({"linear_attn_config.gate_lower_bound", "[-5, 0)"},

@@ -68,7 +68,7 @@ TEST_CASE("exp is clean at its ends", "[math]") {
   CHECK(std::isnan(kdart_simt::exp(-nan_value)));
 }
 
-TEST_CASE("log1p is within 3 units in the last place on [0, 1]", "[math]") {
+TEST_CASE("log1p is within 3 units in the last place between 0 and 1", "[math]") {
   const auto f = [](float x) { return kdart_simt::log1p(x); };
   CHECK(worst(1e-37F, 1.0F, f, [](double x) { return std::log1p(x); }) <= 3);
   CHECK(kdart_simt::log1p(0.0F) == 0.0F);
