@@ -1,6 +1,5 @@
 #include "backends/cpu/device.h"
-
-#include <fmt/format.h>
+#include "core/runtime/format.h"
 
 #include <atomic>
 #include <new>
@@ -14,7 +13,7 @@ constexpr std::uint32_t max_threads = 4096;
 std::uint32_t threads_in_force(const CpuSnapshot& snapshot, const OpenOptions& options) {
   if (options.cpu_threads > max_threads) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("cpu_threads is {}, at most {} can be asked for", options.cpu_threads, max_threads));
+                detail::format("cpu_threads is {}, at most {} can be asked for", options.cpu_threads, max_threads));
   }
   return options.cpu_threads == 0 ? snapshot.cores : options.cpu_threads;
 }

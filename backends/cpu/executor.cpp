@@ -1,7 +1,5 @@
 #include "backends/cpu/executor.h"
 
-#include <fmt/format.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -10,6 +8,7 @@
 #include "backends/cpu/errors.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/platform.h"
+#include "core/runtime/format.h"
 
 #if KDART_CPU_ASAN
 #include <sanitizer/asan_interface.h>
@@ -57,7 +56,7 @@ Executor::Executor(CpuEngine engine) : kind_(engine) {
   void* memory = nullptr;
   if (posix_memalign(&memory, 4096, max_shared_bytes) != 0) {
     throw Error(ErrorCode::out_of_host_memory,
-                fmt::format("no {} bytes of host memory for a block's shared memory", max_shared_bytes));
+                detail::format("no {} bytes of host memory for a block's shared memory", max_shared_bytes));
   }
   std::memset(memory, 0, max_shared_bytes);
   shared_.reset(static_cast<std::byte*>(memory));
@@ -113,8 +112,8 @@ Error kernel_fault(const LaunchOperation& launch, BlockIndex block) {
     what = error.what();
   } catch (...) {
   }
-  return Error(ErrorCode::device_fault, fmt::format("kernel '{}' threw in block ({}, {}, {}): {}",
-                                                    launch.kernel->name(), block.x, block.y, block.z, what));
+  return Error(ErrorCode::device_fault, detail::format("kernel '{}' threw in block ({}, {}, {}): {}",
+                                                       launch.kernel->name(), block.x, block.y, block.z, what));
 }
 
 }  // namespace kdart::cpu

@@ -1,11 +1,11 @@
 // The CPU backend's entry in the registry: one device, always there.
-#include <fmt/format.h>
 
 #include <memory>
 
 #include "backends/cpu/device.h"
 #include "backends/cpu/errors.h"
 #include "backends/cpu/facts.h"
+#include "core/runtime/format.h"
 #include "kdart/registry.h"
 
 namespace kdart {
@@ -31,7 +31,7 @@ class CpuFactory final : public BackendFactory {
   [[nodiscard]] std::shared_ptr<GpuBackend> open(std::uint32_t index, const OpenOptions& options) const override {
     if (index != 0) {
       throw Error(ErrorCode::no_device,
-                  fmt::format("there is no device cpu:{}: the CPU backend has 1 device, cpu:0", index));
+                  detail::format("there is no device cpu:{}: the CPU backend has 1 device, cpu:0", index));
     }
     try {
       return std::make_shared<CpuBackend>(take_snapshot(), options);

@@ -1,6 +1,5 @@
 #include "backends/cpu/facts.h"
 
-#include <fmt/format.h>
 #include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "backends/cpu/platform.h"
+#include "core/runtime/format.h"
 #include "kdart/error.h"
 
 #if defined(__x86_64__)
@@ -88,13 +88,14 @@ std::string target_in_force(const CpuSnapshot& snapshot, const OpenOptions& opti
   if (options.cpu_target.empty() || options.cpu_target == native) return std::string(native);
   const std::optional<int> wanted = x86_level_number(options.cpu_target);
   if (!wanted) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("cpu_target '{}' is no target of the CPU backend; it takes {}",
-                                                         options.cpu_target, fmt::join(x86_targets, ", ")));
+    throw Error(ErrorCode::invalid_argument,
+                detail::format("cpu_target '{}' is no target of the CPU backend; it takes {}", options.cpu_target,
+                               fmt::join(x86_targets, ", ")));
   }
   const std::optional<int> own = x86_level_number(native);
   if (!own || *wanted > *own) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("cpu_target '{}' cannot run here: this machine is {}", options.cpu_target, native));
+                detail::format("cpu_target '{}' cannot run here: this machine is {}", options.cpu_target, native));
   }
   return options.cpu_target;
 }
@@ -110,7 +111,7 @@ CpuSnapshot take_snapshot() {
     snapshot.total_memory = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
   snapshot.cores = usable_cores();
   utsname name{};
-  if (uname(&name) == 0) snapshot.system = fmt::format("{} {}", name.sysname, name.release);
+  if (uname(&name) == 0) snapshot.system = detail::format("{} {}", name.sysname, name.release);
   return snapshot;
 }
 

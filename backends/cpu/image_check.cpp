@@ -1,7 +1,6 @@
 #include "backends/cpu/image_check.h"
 
 #include <elf.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/runtime/format.h"
 #include "kdart/error.h"
 
 namespace kdart::cpu {
@@ -46,8 +46,8 @@ class ImageCheck {
   template <class... Args>
   void require(bool condition, fmt::format_string<Args...> format, Args&&... args) const {
     if (condition) return;
-    throw Error(ErrorCode::invalid_image, fmt::format("image '{}' is no shared object for this machine: {}", file_,
-                                                      fmt::format(format, std::forward<Args>(args)...)));
+    throw Error(ErrorCode::invalid_image, detail::format("image '{}' is no shared object for this machine: {}", file_,
+                                                         detail::format(format, std::forward<Args>(args)...)));
   }
 
   [[nodiscard]] bool inside(std::uint64_t offset, std::uint64_t size) const noexcept {

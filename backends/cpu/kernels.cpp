@@ -1,13 +1,12 @@
 #include "backends/cpu/kernels.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "backends/cpu/device.h"
 #include "backends/cpu/executor.h"
 #include "backends/cpu/image_check.h"
 #include "backends/cpu/stream.h"
+#include "core/runtime/format.h"
 
 namespace kdart::cpu {
 namespace {
@@ -20,7 +19,7 @@ std::span<const std::byte> checked(std::span<const std::byte> bytes, std::string
 }
 
 [[noreturn]] void refuse(std::string_view file, std::string_view reason) {
-  throw Error(ErrorCode::invalid_image, fmt::format("image '{}' {}", file, reason));
+  throw Error(ErrorCode::invalid_image, detail::format("image '{}' {}", file, reason));
 }
 
 const kdart_cpu_image& image_table(const SharedObject& object, std::string_view file) {
@@ -29,19 +28,19 @@ const kdart_cpu_image& image_table(const SharedObject& object, std::string_view 
   const kdart_cpu_image* image = entry();
   if (image == nullptr) refuse(file, "has no kernel table");
   if (image->abi_version != KDART_CPU_ABI_VERSION) {
-    refuse(file, fmt::format("was built for version {} of the CPU kernel interface, this library has {}",
-                             image->abi_version, KDART_CPU_ABI_VERSION));
+    refuse(file, detail::format("was built for version {} of the CPU kernel interface, this library has {}",
+                                image->abi_version, KDART_CPU_ABI_VERSION));
   }
   if (image->kernel_count > max_kernels || (image->kernel_count > 0 && image->kernels == nullptr)) {
-    refuse(file, fmt::format("has a malformed table of {} kernels", image->kernel_count));
+    refuse(file, detail::format("has a malformed table of {} kernels", image->kernel_count));
   }
   return *image;
 }
 
 void check_kernel(const kdart_cpu_kernel& kernel, std::uint32_t index, std::string_view file) {
-  if (kernel.name == nullptr) refuse(file, fmt::format("has no name for kernel {}", index));
+  if (kernel.name == nullptr) refuse(file, detail::format("has no name for kernel {}", index));
   const auto require = [&](bool condition, std::string_view what) {
-    if (!condition) refuse(file, fmt::format("has a malformed kernel '{}': {}", kernel.name, what));
+    if (!condition) refuse(file, detail::format("has a malformed kernel '{}': {}", kernel.name, what));
   };
   require(kernel.barriers <= 1, "its barriers flag is neither 0 nor 1");
   require(kernel.thread_entry != nullptr, "it has no thread entry");
@@ -61,7 +60,7 @@ CpuModule::CpuModule(std::span<const std::byte> bytes, std::string_view file)
   for (std::uint32_t i = 0; i < image.kernel_count; ++i) {
     check_kernel(image.kernels[i], i, file_);
     if (find(image.kernels[i].name) != nullptr) {
-      refuse(file_, fmt::format("has two kernels named '{}'", image.kernels[i].name));
+      refuse(file_, detail::format("has two kernels named '{}'", image.kernels[i].name));
     }
     kernels_.emplace_back(*this, image.kernels[i]);
   }
@@ -77,9 +76,10 @@ const CpuKernel* CpuModule::find(std::string_view symbol) const noexcept {
 
 GpuBackend::Native CpuBackend::do_load_image(const ManifestImage& image, std::span<const std::byte> bytes) {
   if (!options().cpu_target.empty() && image.target != options().cpu_target) {
-    throw Error(ErrorCode::no_matching_image,
-                fmt::format("the device was opened with cpu_target '{}', and the best image for it, '{}', is for '{}'",
-                            options().cpu_target, image.file, image.target));
+    throw Error(
+        ErrorCode::no_matching_image,
+        detail::format("the device was opened with cpu_target '{}', and the best image for it, '{}', is for '{}'",
+                       options().cpu_target, image.file, image.target));
   }
   auto module = std::make_shared<CpuModule>(bytes, image.file);
   const Native native = native_of(module.get());
@@ -92,8 +92,8 @@ GpuBackend::KernelLoad CpuBackend::do_get_kernel(Native module, const ImageKerne
   const auto& image = *object_at<const CpuModule>(module);
   const CpuKernel* found = image.find(kernel.symbol);
   if (found == nullptr) {
-    throw Error(ErrorCode::invalid_image,
-                fmt::format("image '{}' has no kernel '{}', which its manifest states", image.file(), kernel.symbol));
+    throw Error(ErrorCode::invalid_image, detail::format("image '{}' has no kernel '{}', which its manifest states",
+                                                         image.file(), kernel.symbol));
   }
   KernelLoad load;
   load.kernel = native_of(found);

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 
 #include "backends/cpu/errors.h"
 #include "backends/cpu/platform.h"
+#include "core/runtime/format.h"
 
 namespace kdart::cpu {
 namespace {
@@ -37,7 +37,8 @@ int open_temporary_file() {
   const std::filesystem::path folder = std::filesystem::temp_directory_path(ignored);
   std::string name = (ignored ? std::filesystem::path("/tmp") : folder) / "kdart-image-XXXXXX";
   const int descriptor = mkostemp(name.data(), O_CLOEXEC);
-  if (descriptor < 0) throw os_error(ErrorCode::io_error, fmt::format("creating the temporary file '{}'", name), errno);
+  if (descriptor < 0)
+    throw os_error(ErrorCode::io_error, detail::format("creating the temporary file '{}'", name), errno);
   unlink(name.c_str());
   return descriptor;
 }
@@ -57,7 +58,7 @@ std::string unique_path(int descriptor) {
   static std::atomic<std::uint32_t> calls{0};
   const std::uint32_t n = calls.fetch_add(1);
   const auto slashes = [](std::uint32_t digit) { return std::string(std::size_t{1} + digit % 64, '/'); };
-  return fmt::format("/proc{}self{}fd{}{}", slashes(n), slashes(n / 64), slashes(n / 4096), descriptor);
+  return detail::format("/proc{}self{}fd{}{}", slashes(n), slashes(n / 64), slashes(n / 4096), descriptor);
 }
 
 void* load(int descriptor, std::span<const std::byte> bytes, std::string_view file) {
@@ -66,7 +67,7 @@ void* load(int descriptor, std::span<const std::byte> bytes, std::string_view fi
   if (handle != nullptr) return handle;
   const char* words = dlerror();
   throw Error(ErrorCode::invalid_image,
-              fmt::format("image '{}' does not load: {}", file, words == nullptr ? "no reason given" : words));
+              detail::format("image '{}' does not load: {}", file, words == nullptr ? "no reason given" : words));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "backends/cpu/memory.h"
 
-#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "backends/cpu/device.h"
 #include "backends/cpu/errors.h"
 #include "backends/cpu/stream.h"
+#include "core/runtime/format.h"
 
 namespace kdart::cpu {
 namespace {
@@ -100,8 +100,8 @@ DevicePtr CpuBackend::do_alloc(std::uint64_t bytes) {
   }
   if (memory == nullptr) {
     throw Error(ErrorCode::out_of_device_memory,
-                fmt::format("cpu:0 cannot allocate {} bytes: {} bytes are live and the limit is {} bytes of memory",
-                            bytes, parts_->memory.live(), parts_->memory.total()));
+                detail::format("cpu:0 cannot allocate {} bytes: {} bytes are live and the limit is {} bytes of memory",
+                               bytes, parts_->memory.live(), parts_->memory.total()));
   }
   return address_of(memory);
 }
@@ -171,7 +171,7 @@ void CpuBackend::do_copy_2d_d2d_async(DevicePtr dst, std::uint64_t dst_pitch, De
 void* CpuBackend::do_alloc_pinned(std::uint64_t bytes) {
   void* memory = bytes <= parts_->memory.total() ? allocate_aligned(bytes) : nullptr;
   if (memory == nullptr) {
-    throw Error(ErrorCode::out_of_host_memory, fmt::format("cannot allocate {} bytes of pinned host memory", bytes));
+    throw Error(ErrorCode::out_of_host_memory, detail::format("cannot allocate {} bytes of pinned host memory", bytes));
   }
   return memory;
 }

@@ -1,15 +1,14 @@
 #include "kdart/checkpoint.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "kda/checkpoint_layer.h"
+#include "core/kda/checkpoint_layer.h"
+#include "core/runtime/bounded_json.h"
+#include "core/runtime/format.h"
+#include "core/runtime/host_file.h"
+#include "core/runtime/messages.h"
 #include "kdart/error.h"
-#include "runtime/bounded_json.h"
-#include "runtime/host_file.h"
-#include "runtime/messages.h"
 
 namespace kdart {
 namespace {
@@ -39,17 +38,17 @@ bool is_plain_file_name(std::string_view name) {
 // Which tensors each shard must hold, from the index's weight_map.
 std::map<std::string, std::vector<std::string>> shards_of(const json& index, const std::string& name) {
   const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorCode::bad_checkpoint, fmt::format("{}: {}", name, what));
+    throw Error(ErrorCode::bad_checkpoint, detail::format("{}: {}", name, what));
   };
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     refuse("there is no weight_map object");
   }
   std::map<std::string, std::vector<std::string>> shards;
   for (const auto& [tensor, shard] : index["weight_map"].items()) {
-    if (!shard.is_string()) refuse(fmt::format("the shard of tensor {} is not a string", quote(tensor)));
+    if (!shard.is_string()) refuse(detail::format("the shard of tensor {} is not a string", quote(tensor)));
     const auto& file = shard.get_ref<const std::string&>();
     if (!is_plain_file_name(file)) {
-      refuse(fmt::format("tensor {} is said to lie in {}; expected a plain file name", quote(tensor), quote(file)));
+      refuse(detail::format("tensor {} is said to lie in {}; expected a plain file name", quote(tensor), quote(file)));
     }
     shards[file].push_back(tensor);
   }
@@ -67,8 +66,9 @@ std::vector<SafetensorsFile> open_shards(const std::filesystem::path& folder) {
     files.push_back(SafetensorsFile::open(folder / shard));
     for (const auto& tensor : tensors) {
       if (files.back().find(tensor) != nullptr) continue;
-      throw Error(ErrorCode::bad_checkpoint, fmt::format("{}: tensor {} is said to lie in {}, which does not have it",
-                                                         name, quote(tensor), quote(shard)));
+      throw Error(ErrorCode::bad_checkpoint,
+                  detail::format("{}: tensor {} is said to lie in {}, which does not have it", name, quote(tensor),
+                                 quote(shard)));
     }
   }
   return files;
@@ -81,8 +81,8 @@ std::vector<SafetensorsFile> open_files(const std::filesystem::path& folder) {
   } else if (is_there(folder / index_file)) {
     files = open_shards(folder);
   } else {
-    throw Error(ErrorCode::io_error, fmt::format("'{}' holds neither {} nor {}", detail::printable(folder.native()),
-                                                 single_file, index_file));
+    throw Error(ErrorCode::io_error, detail::format("'{}' holds neither {} nor {}", detail::printable(folder.native()),
+                                                    single_file, index_file));
   }
   return files;
 }

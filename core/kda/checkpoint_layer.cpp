@@ -1,8 +1,6 @@
 // One layer's weights out of the checkpoint's files: finds the layer's tensors, settles the geometry, checks every
 // dtype and shape, and copies only what is misaligned or must be rounded.
-#include "kda/checkpoint_layer.h"
-
-#include <fmt/format.h>
+#include "core/kda/checkpoint_layer.h"
 
 #include <algorithm>
 #include <array>
@@ -10,8 +8,9 @@
 #include <deque>
 #include <limits>
 
+#include "core/runtime/format.h"
+#include "core/runtime/messages.h"
 #include "kdart/error.h"
-#include "runtime/messages.h"
 
 namespace kdart::detail {
 namespace {
@@ -53,8 +52,8 @@ Tensors tensors_under(std::span<const SafetensorsFile> files, const std::string&
          ++it) {
       const auto [entry, inserted] = found.emplace(it->first.substr(prefix.size()), Located{&file, &it->second});
       if (!inserted) {
-        refuse(fmt::format("tensor {} is in two files, {} and {}", quote(it->first),
-                           printable(entry->second.file->name()), printable(file.name())));
+        refuse(detail::format("tensor {} is in two files, {} and {}", quote(it->first),
+                              printable(entry->second.file->name()), printable(file.name())));
       }
     }
   }
@@ -70,18 +69,18 @@ struct Owner {
 Owner owner_of(std::span<const SafetensorsFile> files, std::uint32_t layer) {
   Owner owner;
   for (const auto prefix : prefixes) {
-    const auto full = fmt::format("{}.layers.{}.self_attn.", prefix, layer);
+    const auto full = detail::format("{}.layers.{}.self_attn.", prefix, layer);
     Tensors tensors = tensors_under(files, full);
     if (tensors.empty()) continue;
     if (!owner.tensors.empty()) {
-      refuse(fmt::format("layer {} has tensors under both {} and {}; expected one of the two", layer,
-                         quote(owner.prefix), quote(full)));
+      refuse(detail::format("layer {} has tensors under both {} and {}; expected one of the two", layer,
+                            quote(owner.prefix), quote(full)));
     }
     owner = {full, std::move(tensors)};
   }
   if (owner.tensors.empty()) {
-    refuse(fmt::format("layer {} has no tensors: nothing is named P.layers.{}.self_attn.* with P one of {}", layer,
-                       layer, fmt::join(prefixes, ", ")));
+    refuse(detail::format("layer {} has no tensors: nothing is named P.layers.{}.self_attn.* with P one of {}", layer,
+                          layer, fmt::join(prefixes, ", ")));
   }
   return owner;
 }
@@ -136,8 +135,8 @@ class LayerReader {
  private:
   [[noreturn]] void refuse_tensor(std::string_view name, const std::string& what) const {
     const Located* located = find(name);
-    refuse(fmt::format("{}tensor {}: {}", located == nullptr ? "" : printable(located->file->name()) + ": ",
-                       quote(owner_.prefix + std::string(name)), what));
+    refuse(detail::format("{}tensor {}: {}", located == nullptr ? "" : printable(located->file->name()) + ": ",
+                          quote(owner_.prefix + std::string(name)), what));
   }
   [[nodiscard]] const Located* find(std::string_view name) const {
     const auto found = owner_.tensors.find(name);
@@ -153,18 +152,19 @@ class LayerReader {
   void check_names() const {
     for (const auto& [name, located] : owner_.tensors) {
       if (looks_quantised(name, *located.tensor)) {
-        refuse_tensor(name, fmt::format("the layer is quantised ({} {}); expected BF16 weights and nothing beside them",
-                                        located.tensor->dtype, shape_text(located.tensor->shape)));
+        refuse_tensor(name,
+                      detail::format("the layer is quantised ({} {}); expected BF16 weights and nothing beside them",
+                                     located.tensor->dtype, shape_text(located.tensor->shape)));
       }
     }
     for (const auto& [name, located] : owner_.tensors) {
       if (std::find(tensor_names.begin(), tensor_names.end(), name) == tensor_names.end()) {
-        refuse_tensor(name, fmt::format("is unknown; a KDA layer has {}", fmt::join(tensor_names, ", ")));
+        refuse_tensor(name, detail::format("is unknown; a KDA layer has {}", fmt::join(tensor_names, ", ")));
       }
       const bool low_rank_name = name.starts_with("g_a_proj.") || name.starts_with("g_b_proj.");
       if (model_.full_rank_gate ? low_rank_name : name == "g_proj.weight") {
-        refuse_tensor(name,
-                      fmt::format("does not belong to a model whose use_full_rank_gate is {}", model_.full_rank_gate));
+        refuse_tensor(
+            name, detail::format("does not belong to a model whose use_full_rank_gate is {}", model_.full_rank_gate));
       }
     }
   }
@@ -174,8 +174,8 @@ class LayerReader {
     const auto& tensor = required(name);
     if (tensor.shape.size() != 2 || tensor.shape[0] == 0 ||
         tensor.shape[0] > std::numeric_limits<std::uint32_t>::max()) {
-      refuse_tensor(name,
-                    fmt::format("its shape is {}; expected [rank, {}]", shape_text(tensor.shape), model_.hidden_size));
+      refuse_tensor(
+          name, detail::format("its shape is {}; expected [rank, {}]", shape_text(tensor.shape), model_.hidden_size));
     }
     return static_cast<std::uint32_t>(tensor.shape[0]);
   }
@@ -206,10 +206,10 @@ class LayerReader {
                                          std::initializer_list<std::string_view> dtypes) const {
     const auto& tensor = required(name);
     if (std::find(dtypes.begin(), dtypes.end(), tensor.dtype) == dtypes.end()) {
-      refuse_tensor(name, fmt::format("its dtype is {}; expected {}", tensor.dtype, fmt::join(dtypes, " or ")));
+      refuse_tensor(name, detail::format("its dtype is {}; expected {}", tensor.dtype, fmt::join(dtypes, " or ")));
     }
     if (tensor.shape != shape) {
-      refuse_tensor(name, fmt::format("its shape is {}; expected {}", shape_text(tensor.shape), shape_text(shape)));
+      refuse_tensor(name, detail::format("its shape is {}; expected {}", shape_text(tensor.shape), shape_text(shape)));
     }
     return tensor;
   }
@@ -254,14 +254,14 @@ class LayerReader {
     const bool nested = shape.size() == 4 && shape[0] == 1 && shape[1] == 1 && shape[3] == 1;
     const std::uint64_t length = nested ? shape[2] : (shape.size() == 1 ? shape[0] : 0);
     if (length < heads) {
-      refuse_tensor(name, fmt::format("its shape is {}; expected [{}], [1, 1, {}, 1], or more with a tail of zeros",
-                                      shape_text(shape), heads, heads));
+      refuse_tensor(name, detail::format("its shape is {}; expected [{}], [1, 1, {}, 1], or more with a tail of zeros",
+                                         shape_text(shape), heads, heads));
     }
     const auto values = floats(name, shape);
     for (std::size_t i = heads; i < values.size(); ++i) {
       if (values[i] != 0.0F) {
-        refuse_tensor(name,
-                      fmt::format("element {} is {}; expected 0 in the tail past the {} heads", i, values[i], heads));
+        refuse_tensor(
+            name, detail::format("element {} is {}; expected 0 in the tail past the {} heads", i, values[i], heads));
       }
     }
     return values.first(heads);
@@ -277,8 +277,8 @@ class LayerReader {
 KdaWeights layer_weights(const ModelConfig& model, std::span<const SafetensorsFile> files, std::uint32_t layer) {
   if (!std::binary_search(model.kda_layers.begin(), model.kda_layers.end(), layer)) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("layer {} is not a KDA layer of this model; its KDA layers are {}", layer,
-                            ranges_text(model.kda_layers)));
+                detail::format("layer {} is not a KDA layer of this model; its KDA layers are {}", layer,
+                               ranges_text(model.kda_layers)));
   }
   return LayerReader(model, owner_of(files, layer)).read(files);
 }

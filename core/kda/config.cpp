@@ -1,12 +1,11 @@
 #include "kdart/config.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cmath>
 
+#include "core/runtime/format.h"
+#include "core/runtime/messages.h"
 #include "kdart/error.h"
-#include "runtime/messages.h"
 
 namespace kdart {
 namespace {
@@ -17,7 +16,7 @@ constexpr std::uint64_t max_width = std::uint64_t{1} << 28;
 void check_width(std::string_view field, std::uint64_t value) {
   if (value == 0 || value > max_width) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("KdaConfig.{} is {}; it must be between 1 and {}", field, value, max_width));
+                detail::format("KdaConfig.{} is {}; it must be between 1 and {}", field, value, max_width));
   }
 }
 
@@ -25,14 +24,14 @@ void check_width(std::string_view field, std::uint64_t value) {
 void check_group(std::string_view field, std::uint32_t value) {
   if (value % 8 != 0) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("KdaConfig.{} {} is not supported; it must be a multiple of 8", field, value));
+                detail::format("KdaConfig.{} {} is not supported; it must be a multiple of 8", field, value));
   }
 }
 
 void check_eps(std::string_view field, float value) {
   if (!(std::isfinite(value) && value > 0.0F)) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("KdaConfig.{} is {}; it must be positive and finite", field, value));
+                detail::format("KdaConfig.{} is {}; it must be positive and finite", field, value));
   }
 }
 
@@ -42,20 +41,20 @@ void check_gate(const KdaConfig& config) {
     case GateLaw::softplus:
       if (bound != 0.0F) {
         throw Error(ErrorCode::invalid_argument,
-                    fmt::format("KdaConfig.gate_lower_bound is {}; it must be 0 for the softplus gate law", bound));
+                    detail::format("KdaConfig.gate_lower_bound is {}; it must be 0 for the softplus gate law", bound));
       }
       return;
     case GateLaw::lower_bound:
       if (!(bound >= -5.0F && bound < 0.0F)) {
-        throw Error(
-            ErrorCode::invalid_argument,
-            fmt::format("KdaConfig.gate_lower_bound is {}; it must be in [-5, 0) for the lower_bound gate law", bound));
+        throw Error(ErrorCode::invalid_argument,
+                    detail::format(
+                        "KdaConfig.gate_lower_bound is {}; it must be in [-5, 0) for the lower_bound gate law", bound));
       }
       return;
   }
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("KdaConfig.gate_law is {}; it must be 0 (softplus) or 1 (lower_bound)",
-                          static_cast<std::uint32_t>(config.gate_law)));
+              detail::format("KdaConfig.gate_law is {}; it must be 0 (softplus) or 1 (lower_bound)",
+                             static_cast<std::uint32_t>(config.gate_law)));
 }
 
 struct NamedGeometry {
@@ -87,11 +86,11 @@ std::string_view to_string(GateLaw law) noexcept {
 
 void KdaConfig::validate() const {
   if (head_dim != 64 && head_dim != 128) {
-    throw Error(ErrorCode::unsupported, fmt::format("head_dim {} is not supported; it must be 64 or 128", head_dim));
+    throw Error(ErrorCode::unsupported, detail::format("head_dim {} is not supported; it must be 64 or 128", head_dim));
   }
   if (conv_kernel != 4) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("a convolution kernel of {} taps is not supported; it must be 4", conv_kernel));
+                detail::format("a convolution kernel of {} taps is not supported; it must be 4", conv_kernel));
   }
   check_width("hidden_size", hidden_size);
   check_width("heads", heads);
@@ -101,8 +100,9 @@ void KdaConfig::validate() const {
   check_group("decay_rank", decay_rank);
   check_group("output_gate_rank", output_gate_rank);
   if (const std::uint64_t width = std::uint64_t{heads} * head_dim; width > max_width) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("KdaConfig.heads x head_dim is {} x {} = {}; the limit is {}",
-                                                         heads, head_dim, width, max_width));
+    throw Error(ErrorCode::invalid_argument,
+                detail::format("KdaConfig.heads x head_dim is {} x {} = {}; the limit is {}", heads, head_dim, width,
+                               max_width));
   }
   if (output_gate_bias && output_gate_rank == 0) {
     throw Error(ErrorCode::invalid_argument,
@@ -126,8 +126,8 @@ KdaConfig named_geometry(std::string_view name) {
     config.gate_lower_bound = g.gate_law == GateLaw::lower_bound ? -5.0F : 0.0F;
     return config;
   }
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("unknown geometry {}; known are {}", detail::quote(name), fmt::join(geometry_names(), ", ")));
+  throw Error(ErrorCode::invalid_argument, detail::format("unknown geometry {}; known are {}", detail::quote(name),
+                                                          fmt::join(geometry_names(), ", ")));
 }
 
 std::vector<std::string_view> geometry_names() {

@@ -1,6 +1,5 @@
 // ModelConfig::parse: config.json, field by field. Nothing is converted silently: a string, boolean or fraction where a
 // whole number belongs is refused.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -8,10 +7,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/runtime/bounded_json.h"
+#include "core/runtime/format.h"
+#include "core/runtime/messages.h"
 #include "kdart/config.h"
 #include "kdart/error.h"
-#include "runtime/bounded_json.h"
-#include "runtime/messages.h"
 
 namespace kdart {
 namespace {
@@ -27,7 +27,7 @@ struct ModelType {
 constexpr std::array<ModelType, 3> model_types{{{"kimi_linear", 1}, {"kimi_k3", 1}, {"glm5_next", 0}}};
 
 [[noreturn]] void refuse(std::string_view field, std::string_view found, std::string_view expected) {
-  throw Error(ErrorCode::bad_checkpoint, fmt::format("config.json: {} is {}; expected {}", field, found, expected));
+  throw Error(ErrorCode::bad_checkpoint, detail::format("config.json: {} is {}; expected {}", field, found, expected));
 }
 
 // A value as the file has it, short enough for a message.
@@ -44,7 +44,7 @@ class Section {
   Section(const json& object, std::string path) : object_(object), path_(std::move(path)) {}
 
   [[nodiscard]] std::string path_of(std::string_view field) const {
-    return path_.empty() ? std::string(field) : fmt::format("{}.{}", path_, field);
+    return path_.empty() ? std::string(field) : detail::format("{}.{}", path_, field);
   }
   // Null when the field is absent or null.
   [[nodiscard]] const json* optional(std::string_view field) const {
@@ -140,15 +140,15 @@ std::vector<std::uint32_t> kda_layers_of(const Section& attention, std::uint32_t
     const json& value = list[i];
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() < base ||
         value.get<std::uint64_t>() - base >= layers) {
-      refuse(fmt::format("{}[{}]", field, i), value_text(value),
-             fmt::format("a whole number between {} and {} (this model type counts from {})", base, layers + base - 1,
-                         base));
+      refuse(detail::format("{}[{}]", field, i), value_text(value),
+             detail::format("a whole number between {} and {} (this model type counts from {})", base,
+                            layers + base - 1, base));
     }
     result.push_back(static_cast<std::uint32_t>(value.get<std::uint64_t>() - base));
   }
   std::sort(result.begin(), result.end());
   if (const auto twice = std::adjacent_find(result.begin(), result.end()); twice != result.end()) {
-    refuse(field, fmt::format("a list with {} in it twice", std::uint64_t{*twice} + base), "distinct layer numbers");
+    refuse(field, detail::format("a list with {} in it twice", std::uint64_t{*twice} + base), "distinct layer numbers");
   }
   return result;
 }

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -7,11 +6,12 @@
 #include <optional>
 #include <utility>
 
+#include "core/runtime/bounded_json.h"
+#include "core/runtime/format.h"
+#include "core/runtime/host_file.h"
+#include "core/runtime/messages.h"
 #include "kdart/checkpoint.h"
 #include "kdart/error.h"
-#include "runtime/bounded_json.h"
-#include "runtime/host_file.h"
-#include "runtime/messages.h"
 
 namespace kdart {
 namespace {
@@ -76,22 +76,22 @@ class HeaderReader {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorCode::bad_checkpoint, fmt::format("{}: {}", name_, what));
+    throw Error(ErrorCode::bad_checkpoint, detail::format("{}: {}", name_, what));
   }
   [[noreturn]] void refuse_tensor(std::string_view tensor, const std::string& what) const {
-    refuse(fmt::format("tensor {}: {}", quote(tensor), what));
+    refuse(detail::format("tensor {}: {}", quote(tensor), what));
   }
 
   std::string_view header_text() const {
     if (bytes_.size() < length_bytes) {
-      refuse(fmt::format("the file is {} bytes long; a safetensors file has at least 8", bytes_.size()));
+      refuse(detail::format("the file is {} bytes long; a safetensors file has at least 8", bytes_.size()));
     }
     std::uint64_t length = 0;
     for (std::size_t i = 0; i < length_bytes; ++i) length |= std::to_integer<std::uint64_t>(bytes_[i]) << (8 * i);
     const std::uint64_t limit = std::min<std::uint64_t>(max_header, bytes_.size() - length_bytes);
     if (length > limit) {
-      refuse(fmt::format("the header claims {} bytes; at most {} are possible in this file of {}", length, limit,
-                         bytes_.size()));
+      refuse(detail::format("the header claims {} bytes; at most {} are possible in this file of {}", length, limit,
+                            bytes_.size()));
     }
     const auto header = bytes_.subspan(length_bytes, static_cast<std::size_t>(length));
     if (header.empty() || header.front() != std::byte{'{'}) refuse("the header does not start with '{'");
@@ -101,7 +101,7 @@ class HeaderReader {
   void read_metadata(const json& value, std::map<std::string, std::string, std::less<>>& metadata) const {
     if (!value.is_object()) refuse("__metadata__ is not an object");
     for (const auto& [key, text] : value.items()) {
-      if (!text.is_string()) refuse(fmt::format("__metadata__ has a value for {} that is not a string", quote(key)));
+      if (!text.is_string()) refuse(detail::format("__metadata__ has a value for {} that is not a string", quote(key)));
       metadata.emplace(key, text.get<std::string>());
     }
   }
@@ -110,15 +110,15 @@ class HeaderReader {
   std::vector<std::uint64_t> numbers(std::string_view tensor, const json& entry, const char* member,
                                      std::size_t limit) const {
     const auto found = entry.find(member);
-    if (found == entry.end()) refuse_tensor(tensor, fmt::format("has no {}", member));
+    if (found == entry.end()) refuse_tensor(tensor, detail::format("has no {}", member));
     if (!found->is_array() || found->size() > limit) {
-      refuse_tensor(tensor, fmt::format("its {} is not a list of at most {} whole numbers", member, limit));
+      refuse_tensor(tensor, detail::format("its {} is not a list of at most {} whole numbers", member, limit));
     }
     std::vector<std::uint64_t> result;
     result.reserve(found->size());
     for (const auto& value : *found) {
       if (!value.is_number_unsigned()) {
-        refuse_tensor(tensor, fmt::format("its {} holds something else than whole numbers", member));
+        refuse_tensor(tensor, detail::format("its {} holds something else than whole numbers", member));
       }
       result.push_back(value.get<std::uint64_t>());
     }
@@ -130,7 +130,7 @@ class HeaderReader {
     for (const auto& [member, value] : entry.items()) {
       if (member != "dtype" && member != "shape" && member != "data_offsets") {
         refuse_tensor(tensor,
-                      fmt::format("has an unknown member {}; expected dtype, shape, data_offsets", quote(member)));
+                      detail::format("has an unknown member {}; expected dtype, shape, data_offsets", quote(member)));
       }
     }
     SafetensorsFile::Tensor result;
@@ -139,7 +139,7 @@ class HeaderReader {
     result.dtype = dtype->get<std::string>();
     result.shape = numbers(tensor, entry, "shape", max_rank);
     const auto offsets = numbers(tensor, entry, "data_offsets", 2);
-    if (offsets.size() != 2) refuse_tensor(tensor, fmt::format("has {} data_offsets; expected 2", offsets.size()));
+    if (offsets.size() != 2) refuse_tensor(tensor, detail::format("has {} data_offsets; expected 2", offsets.size()));
     check_offsets(tensor, result, offsets[0], offsets[1]);
     result.data =
         data_.subspan(static_cast<std::size_t>(offsets[0]), static_cast<std::size_t>(offsets[1] - offsets[0]));
@@ -150,22 +150,22 @@ class HeaderReader {
   void check_offsets(std::string_view tensor, const SafetensorsFile::Tensor& t, std::uint64_t begin,
                      std::uint64_t end) const {
     if (begin > end || end > data_.size()) {
-      refuse_tensor(tensor, fmt::format("its data_offsets are [{}, {}]; the data section has {} bytes", begin, end,
-                                        data_.size()));
+      refuse_tensor(tensor, detail::format("its data_offsets are [{}, {}]; the data section has {} bytes", begin, end,
+                                           data_.size()));
     }
     const auto bits = dtype_bits(t.dtype);
-    if (!bits) refuse_tensor(tensor, fmt::format("its dtype {} is not one of the format's", quote(t.dtype)));
+    if (!bits) refuse_tensor(tensor, detail::format("its dtype {} is not one of the format's", quote(t.dtype)));
     std::optional<std::uint64_t> total = *bits;
     for (const std::uint64_t extent : t.shape) {
       if (total) total = product(*total, extent);
     }
     if (!total || *total % 8 != 0) {
-      refuse_tensor(tensor, fmt::format("its shape {} of {} is no whole number of bytes below 2^61",
-                                        detail::shape_text(t.shape), t.dtype));
+      refuse_tensor(tensor, detail::format("its shape {} of {} is no whole number of bytes below 2^61",
+                                           detail::shape_text(t.shape), t.dtype));
     }
     if (*total / 8 != end - begin) {
-      refuse_tensor(tensor, fmt::format("holds {} bytes; its shape {} of {} needs {}", end - begin,
-                                        detail::shape_text(t.shape), t.dtype, *total / 8));
+      refuse_tensor(tensor, detail::format("holds {} bytes; its shape {} of {} needs {}", end - begin,
+                                           detail::shape_text(t.shape), t.dtype, *total / 8));
     }
   }
 
@@ -177,15 +177,16 @@ class HeaderReader {
     std::string_view previous = "the start";
     for (const Range& range : ranges) {
       if (range.begin != expected) {
-        refuse_tensor(range.tensor,
-                      fmt::format("begins at byte {} of the data section, {} {}, which ends at {}", range.begin,
-                                  range.begin < expected ? "inside" : "after a gap behind", quote(previous), expected));
+        refuse_tensor(
+            range.tensor,
+            detail::format("begins at byte {} of the data section, {} {}, which ends at {}", range.begin,
+                           range.begin < expected ? "inside" : "after a gap behind", quote(previous), expected));
       }
       expected = range.end;
       previous = range.tensor;
     }
     if (expected != data_.size()) {
-      refuse(fmt::format("the tensors cover {} bytes of a data section of {}", expected, data_.size()));
+      refuse(detail::format("the tensors cover {} bytes of a data section of {}", expected, data_.size()));
     }
   }
 

@@ -1,7 +1,6 @@
 #include "kdart/weights.h"
 
-#include <fmt/format.h>
-
+#include "core/runtime/format.h"
 #include "kdart/error.h"
 
 namespace kdart {
@@ -11,12 +10,13 @@ template <typename T>
 void check(std::string_view name, std::span<const T> span, std::uint64_t rows, std::uint64_t columns) {
   const std::uint64_t expected = rows * columns;  // both below 2^28 in a valid config
   if (span.size() == expected) return;
-  throw Error(ErrorCode::invalid_argument,
-              expected == 0
-                  ? fmt::format("KdaWeights.{} has {} elements; this geometry has no such tensor, so it must be empty",
-                                name, span.size())
-                  : fmt::format("KdaWeights.{} has {} elements; expected {} ([{}, {}])", name, span.size(), expected,
-                                rows, columns));
+  throw Error(
+      ErrorCode::invalid_argument,
+      expected == 0
+          ? detail::format("KdaWeights.{} has {} elements; this geometry has no such tensor, so it must be empty", name,
+                           span.size())
+          : detail::format("KdaWeights.{} has {} elements; expected {} ([{}, {}])", name, span.size(), expected, rows,
+                           columns));
 }
 
 }  // namespace

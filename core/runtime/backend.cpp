@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "runtime/backend_state.h"
+#include "core/runtime/backend_state.h"
 
 namespace kdart {
 

@@ -1,8 +1,8 @@
 // Graphs: what a capture may hold, and how it ends.
 #include <utility>
 
+#include "core/runtime/backend_submit.h"
 #include "kdart/backend.h"
-#include "runtime/backend_submit.h"
 
 namespace kdart {
 
@@ -55,7 +55,7 @@ void GpuBackend::abort_capture(Stream stream) noexcept {
 void GpuBackend::refuse_in_capture(Stream stream, std::string_view call) {
   const std::shared_ptr<Capture> capture = state_->stream(stream, call).capture;
   if (capture == nullptr) return;
-  const std::string reason = fmt::format(
+  const std::string reason = detail::format(
       "{}: stream {} is being captured, and a capture holds only launches, async d2d copies, fills, records and "
       "waits among its streams",
       call, stream.index());
@@ -72,7 +72,7 @@ void GpuBackend::refuse_captured(Event event, std::string_view call) {
          "{}: event {} was last recorded in a capture that is over, and stands for nothing until it is recorded again",
          call, event.index());
   }
-  const std::string reason = fmt::format(
+  const std::string reason = detail::format(
       "{}: event {} was recorded in a running capture, where the host cannot ask about it", call, event.index());
   invalidate(capture, reason);
   fail(ErrorCode::capture_invalidated, "{}; the capture is over", reason);
@@ -109,7 +109,7 @@ Graph GpuBackend::end_capture(Stream stream) {
       if (member == stream) continue;
       const auto seen = slot.clock.find(member.index());
       if (seen != slot.clock.end() && seen->second >= state_->stream(member, "end_capture").position) continue;
-      const std::string reason = fmt::format(
+      const std::string reason = detail::format(
           "end_capture: stream {} joined the capture, and stream {} has not waited for the last of its work",
           member.index(), stream.index());
       invalidate(capture, reason);

@@ -2,8 +2,8 @@
 #include <limits>
 #include <optional>
 
+#include "core/runtime/backend_submit.h"
 #include "kdart/backend.h"
-#include "runtime/backend_submit.h"
 
 namespace kdart {
 

@@ -3,10 +3,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/runtime/backend_state.h"
+#include "core/runtime/kernel_checks.h"
+#include "core/runtime/messages.h"
 #include "kdart/backend.h"
-#include "runtime/backend_state.h"
-#include "runtime/kernel_checks.h"
-#include "runtime/messages.h"
 
 namespace kdart {
 
@@ -15,14 +15,14 @@ using detail::fail;
 namespace {
 
 std::string set_name(const KernelSet& set) {
-  return fmt::format("kernel set {} {} for {} ({})", set.manifest().set, set.manifest().version, set.manifest().backend,
-                     set.origin());
+  return detail::format("kernel set {} {} for {} ({})", set.manifest().set, set.manifest().version,
+                        set.manifest().backend, set.origin());
 }
 
 [[noreturn]] void fail_no_image(const KernelSet& set, const DeviceFacts& facts, const Selection& selection) {
   std::string reasons;
   for (const RejectedImage& image : selection.rejected) {
-    reasons += fmt::format("\n  {} ({}): {}", image.file, image.target, image.reason);
+    reasons += detail::format("\n  {} ({}): {}", image.file, image.target, image.reason);
   }
   if (reasons.empty()) reasons = "\n  it has no images";
   fail(ErrorCode::no_matching_image, "{}: no image runs on {} {}:{}", set_name(set), facts.backend, facts.target,
@@ -116,8 +116,8 @@ std::shared_ptr<LoadedSet> GpuBackend::load(const std::shared_ptr<const KernelSe
     for (const ImageKernel& kernel : image.kernels) {
       const ContractKernel* contract = set->contract().find(kernel.name);
       if (contract == nullptr) {
-        log(LogSeverity::info, fmt::format("{}: kernel {} of image {} is not in the contract and is left out",
-                                           set_name(*set), detail::quote(kernel.name), image.file));
+        log(LogSeverity::info, detail::format("{}: kernel {} of image {} is not in the contract and is left out",
+                                              set_name(*set), detail::quote(kernel.name), image.file));
         continue;
       }
       loaded->handles_.push_back(open_kernel(loaded->module_, image.file, kernel, *contract));

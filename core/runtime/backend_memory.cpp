@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/runtime/backend_state.h"
 #include "kdart/backend.h"
-#include "runtime/backend_state.h"
 
 namespace kdart {
 
@@ -70,8 +70,8 @@ DevicePtr allocate(BackendState& state, const DeviceInfo& info, std::uint64_t me
     if (error.code() != ErrorCode::out_of_device_memory) throw;
     const std::shared_lock lock(state.memory_mutex);
     throw Error(error.code(),
-                fmt::format("alloc: {} bytes on {}, where {} are live: {}", bytes, info.id, state.live_bytes - bytes,
-                            error.what()),
+                detail::format("alloc: {} bytes on {}, where {} are live: {}", bytes, info.id, state.live_bytes - bytes,
+                               error.what()),
                 error.native_code(), error.native_text());
   }
   if (!memory) fail(ErrorCode::driver_error, "alloc: the driver of {} gave address 0 for {} bytes", info.id, bytes);

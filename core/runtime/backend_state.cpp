@@ -1,4 +1,4 @@
-#include "runtime/backend_state.h"
+#include "core/runtime/backend_state.h"
 
 #include <pthread.h>
 

@@ -14,10 +14,10 @@
 #include <string_view>
 #include <vector>
 
+#include "core/runtime/fail.h"
+#include "core/runtime/handle_table.h"
+#include "core/runtime/range_map.h"
 #include "kdart/backend.h"
-#include "runtime/fail.h"
-#include "runtime/handle_table.h"
-#include "runtime/range_map.h"
 
 namespace kdart::detail {
 
@@ -124,7 +124,7 @@ struct BackendState {
 
 // A device address in messages.
 [[nodiscard]] inline std::string address_text(DevicePtr memory) {
-  return fmt::format("0x{:x}", memory.address());
+  return detail::format("0x{:x}", memory.address());
 }
 
 }  // namespace kdart::detail

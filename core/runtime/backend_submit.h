@@ -1,8 +1,8 @@
 // GpuBackend::submit, the frame of every call that a capture may hold.
 #pragma once
 
+#include "core/runtime/backend_state.h"
 #include "kdart/backend.h"
-#include "runtime/backend_state.h"
 
 namespace kdart {
 

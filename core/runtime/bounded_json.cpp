@@ -1,13 +1,12 @@
-#include "runtime/bounded_json.h"
-
-#include <fmt/format.h>
+#include "core/runtime/bounded_json.h"
 
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
+#include "core/runtime/format.h"
+#include "core/runtime/messages.h"
 #include "kdart/error.h"
-#include "runtime/messages.h"
 
 namespace kdart::detail {
 namespace {
@@ -42,13 +41,13 @@ class Guard {
   void enter() {
     if (keys_.size() >= limits_.depth) {
       throw Error(limits_.error,
-                  fmt::format("{}: the JSON nests deeper than the limit of {} levels", name_, limits_.depth));
+                  detail::format("{}: the JSON nests deeper than the limit of {} levels", name_, limits_.depth));
     }
     keys_.emplace_back();
   }
   void add_key(const std::string& key) {
     if (!keys_.back().insert(key).second) {
-      throw Error(limits_.error, fmt::format("{}: the key {} stands twice in one JSON object", name_, quote(key)));
+      throw Error(limits_.error, detail::format("{}: the key {} stands twice in one JSON object", name_, quote(key)));
     }
   }
 
@@ -67,14 +66,14 @@ std::string_view without_tag(std::string_view what) {
 
 nlohmann::json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits) {
   if (text.size() > limits.bytes) {
-    throw Error(limits.error, fmt::format("{}: the JSON is {} bytes long, more than the limit of {}", name, text.size(),
-                                          limits.bytes));
+    throw Error(limits.error, detail::format("{}: the JSON is {} bytes long, more than the limit of {}", name,
+                                             text.size(), limits.bytes));
   }
   Guard guard(name, limits);
   try {
     return json::parse(text, [&guard](int, json::parse_event_t event, json& parsed) { return guard(event, parsed); });
   } catch (const json::exception& e) {
-    throw Error(limits.error, fmt::format("{}: not valid JSON: {}", name, printable(without_tag(e.what()), 400)));
+    throw Error(limits.error, detail::format("{}: not valid JSON: {}", name, printable(without_tag(e.what()), 400)));
   }
 }
 

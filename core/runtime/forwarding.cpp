@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/fail.h"
+#include "core/runtime/fail.h"
 
 namespace kdart {
 

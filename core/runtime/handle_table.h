@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/fail.h"
+#include "core/runtime/fail.h"
 
 namespace kdart::detail {
 

@@ -1,7 +1,6 @@
-#include "runtime/host_file.h"
+#include "core/runtime/host_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,8 +9,9 @@
 #include <string>
 #include <system_error>
 
+#include "core/runtime/format.h"
+#include "core/runtime/messages.h"
 #include "kdart/error.h"
-#include "runtime/messages.h"
 
 namespace kdart::detail {
 namespace {
@@ -25,8 +25,8 @@ std::string quoted_path(const std::filesystem::path& path) {
 }
 
 [[noreturn]] void fail(const std::filesystem::path& path, std::string_view what, int error) {
-  throw Error(ErrorCode::io_error, fmt::format("cannot {} {}: {}", what, quoted_path(path),
-                                               std::error_code(error, std::generic_category()).message()));
+  throw Error(ErrorCode::io_error, detail::format("cannot {} {}: {}", what, quoted_path(path),
+                                                  std::error_code(error, std::generic_category()).message()));
 }
 
 class Descriptor {
@@ -52,7 +52,7 @@ MappedFile map_file(const std::filesystem::path& path) {
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0) fail(path, "read the size of", errno);
   if (!S_ISREG(status.st_mode)) {
-    throw Error(ErrorCode::io_error, fmt::format("{} is not a regular file", quoted_path(path)));
+    throw Error(ErrorCode::io_error, detail::format("{} is not a regular file", quoted_path(path)));
   }
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return {};
@@ -62,7 +62,7 @@ MappedFile map_file(const std::filesystem::path& path) {
   try {
     owner = std::shared_ptr<const void>(address, [size](const void* p) { ::munmap(const_cast<void*>(p), size); });
   } catch (...) {  // the deleter has run: shared_ptr promises that when it cannot allocate
-    throw Error(ErrorCode::out_of_host_memory, fmt::format("no memory to map {}", quoted_path(path)));
+    throw Error(ErrorCode::out_of_host_memory, detail::format("no memory to map {}", quoted_path(path)));
   }
   return {{static_cast<const std::byte*>(address), size}, std::move(owner)};
 }

@@ -1,11 +1,11 @@
-#include "runtime/kernel_checks.h"
+#include "core/runtime/kernel_checks.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "runtime/fail.h"
-#include "runtime/messages.h"
+#include "core/runtime/fail.h"
+#include "core/runtime/messages.h"
 
 namespace kdart::detail {
 namespace {

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/embedded_kernel_set.h"
-#include "runtime/fail.h"
-#include "runtime/host_file.h"
-#include "runtime/messages.h"
-#include "runtime/registry_table.h"
-#include "runtime/sha256.h"
+#include "core/runtime/embedded_kernel_set.h"
+#include "core/runtime/fail.h"
+#include "core/runtime/host_file.h"
+#include "core/runtime/messages.h"
+#include "core/runtime/registry_table.h"
+#include "core/runtime/sha256.h"
 
 namespace kdart {
 
@@ -64,7 +64,7 @@ void require_set(const Contract& contract, const Manifest& manifest, std::string
 std::string embedded_text() {
   std::string text;
   for (const detail::EmbeddedKernelSet* set : detail::embedded_kernel_sets()) {
-    text += fmt::format("{}{} for {}", text.empty() ? "" : ", ", set->set, set->backend);
+    text += detail::format("{}{} for {}", text.empty() ? "" : ", ", set->set, set->backend);
   }
   return text.empty() ? "none" : text;
 }
@@ -77,7 +77,7 @@ KernelSet::KernelSet(const Contract& contract, Manifest manifest, std::string or
 std::shared_ptr<const KernelSet> KernelSet::embedded(const Contract& contract, std::string_view backend) {
   for (const detail::EmbeddedKernelSet* files : detail::embedded_kernel_sets()) {
     if (files->set != contract.set || files->backend != backend) continue;
-    const std::string name = fmt::format("the embedded kernel set {} for {}", files->set, files->backend);
+    const std::string name = detail::format("the embedded kernel set {} for {}", files->set, files->backend);
     Manifest manifest = Manifest::parse(files->manifest.text(), name);
     require_set(contract, manifest, name);
     if (manifest.backend != backend) {

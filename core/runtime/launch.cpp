@@ -1,9 +1,9 @@
 // KernelLaunch, and GpuBackend::launch: the path of every launch.
 #include "kdart/launch.h"
 
+#include "core/runtime/backend_submit.h"
+#include "core/runtime/kernel_checks.h"
 #include "kdart/backend.h"
-#include "runtime/backend_submit.h"
-#include "runtime/kernel_checks.h"
 
 namespace kdart {
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/runtime/fail.h"
+#include "core/runtime/messages.h"
 #include "kdart/backend.h"
 #include "kdart/kernel_set.h"
-#include "runtime/fail.h"
-#include "runtime/messages.h"
 
 namespace kdart {
 
@@ -47,7 +47,7 @@ KernelHandle LoadedSet::get(std::string_view kernel) const {
   if (const auto found = kernels_.find(kernel); found != kernels_.end()) return found->second;
   std::string near;
   for (const auto& [name, handle] : kernels_) {
-    if (is_near(kernel, name)) near += fmt::format("{}'{}'", near.empty() ? "" : ", ", name);
+    if (is_near(kernel, name)) near += detail::format("{}'{}'", near.empty() ? "" : ", ", name);
   }
   fail(ErrorCode::kernel_not_found, "image {} of the kernel set '{}' has no kernel {}{}{}", image().file,
        set_->manifest().set, quote(kernel), near.empty() ? "" : "; it has ", near);

@@ -6,10 +6,10 @@
 #include <set>
 #include <utility>
 
+#include "core/runtime/bounded_json.h"
+#include "core/runtime/fail.h"
+#include "core/runtime/messages.h"
 #include "kdart/kernel_set.h"
-#include "runtime/bounded_json.h"
-#include "runtime/fail.h"
-#include "runtime/messages.h"
 
 namespace kdart {
 
@@ -77,20 +77,21 @@ class Field {
   }
   [[nodiscard]] bool has(std::string_view key) const { return value_->contains(key); }
   [[nodiscard]] Field at(std::string_view key) const {
-    return {value_->at(key), path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key), name_};
+    return {value_->at(key), path_.empty() ? std::string(key) : detail::format("{}.{}", path_, key), name_};
   }
 
   template <class Visit>
   void for_each_element(const Visit& visit) const {
     if (!value_->is_array()) refuse("an array");
-    for (std::size_t i = 0; i < value_->size(); ++i) visit(Field((*value_)[i], fmt::format("{}[{}]", path_, i), name_));
+    for (std::size_t i = 0; i < value_->size(); ++i)
+      visit(Field((*value_)[i], detail::format("{}[{}]", path_, i), name_));
   }
   template <class Visit>
   void for_each_member(const Visit& visit) const {
     if (!value_->is_object()) refuse("an object");
     for (const auto& [key, value] : value_->items()) {
       if (key.empty() || key.size() > max_text_bytes) refuse("names of 1 to 255 bytes");
-      visit(key, Field(value, fmt::format("{}.{}", path_, quote(key)), name_));
+      visit(key, Field(value, detail::format("{}.{}", path_, quote(key)), name_));
     }
   }
 
@@ -110,7 +111,7 @@ class Field {
   [[nodiscard]] std::uint64_t integer(std::uint64_t least, std::uint64_t most) const {
     const bool good =
         value_->is_number_unsigned() && value_->get<std::uint64_t>() >= least && value_->get<std::uint64_t>() <= most;
-    if (!good) refuse(fmt::format("an integer from {} to {}", least, most));
+    if (!good) refuse(detail::format("an integer from {} to {}", least, most));
     return value_->get<std::uint64_t>();
   }
   [[nodiscard]] std::uint32_t u32(std::uint32_t most = std::numeric_limits<std::uint32_t>::max()) const {
@@ -165,11 +166,11 @@ ManifestArg read_arg(const Field& field, std::uint32_t least_offset, std::set<st
   arg.size = static_cast<std::uint32_t>(field.at("size").integer(1, max_argument_bytes));
   const std::uint32_t size = size_of(arg.kind);
   if (size != 0 && arg.size != size)
-    field.at("size").refuse(fmt::format("{}, the size of {}", size, to_string(arg.kind)));
+    field.at("size").refuse(detail::format("{}, the size of {}", size, to_string(arg.kind)));
   arg.offset = field.at("offset").u32(max_argument_bytes);
   if (arg.offset < least_offset || (size != 0 && arg.offset % size != 0)) {
-    field.at("offset").refuse(
-        fmt::format("a multiple of {} from {} on, where the argument before ends", std::max(size, 1U), least_offset));
+    field.at("offset").refuse(detail::format("a multiple of {} from {} on, where the argument before ends",
+                                             std::max(size, 1U), least_offset));
   }
   return arg;
 }
@@ -202,7 +203,7 @@ ImageKernel read_image_kernel(const Field& field, const std::set<std::string>& d
   kernel.min_threads = optional_u32(field, "min_threads");
   kernel.max_threads = optional_u32(field, "max_threads");
   if (kernel.max_threads != 0 && kernel.min_threads > kernel.max_threads) {
-    field.at("min_threads").refuse(fmt::format("at most max_threads, {}", kernel.max_threads));
+    field.at("min_threads").refuse(detail::format("at most max_threads, {}", kernel.max_threads));
   }
   kernel.subgroup = optional_u32(field, "subgroup");
   if (field.has("registers")) kernel.registers = field.at("registers").u32();
@@ -247,11 +248,11 @@ void read_format_fields(const Field& field, ManifestImage& image) {
     }
     image.ptx_isa = static_cast<std::uint32_t>(field.at("ptx_isa").integer(10, 999));
   } else if (field.has("ptx_isa")) {
-    field.at("ptx_isa").refuse(fmt::format("no such field in a {} image", to_string(image.format)));
+    field.at("ptx_isa").refuse(detail::format("no such field in a {} image", to_string(image.format)));
   }
   if (!field.has("capabilities")) return;
   if (image.format != ImageFormat::spirv) {
-    field.at("capabilities").refuse(fmt::format("no such field in a {} image", to_string(image.format)));
+    field.at("capabilities").refuse(detail::format("no such field in a {} image", to_string(image.format)));
   }
   std::set<std::string> names;
   field.at("capabilities").for_each_element([&](const Field& capability) {
@@ -274,7 +275,7 @@ ManifestImage read_image(const Field& field, ImageNames& names) {
   image.bytes = field.at("bytes").integer(1, max_image_bytes);
   image.sha256 = read_hash(field.at("sha256"));
   read_format_fields(field, image);
-  std::string key = fmt::format("{} {} {}", to_string(image.format), image.target, image.ptx_isa);
+  std::string key = detail::format("{} {} {}", to_string(image.format), image.target, image.ptx_isa);
   for (const std::string& capability : image.capabilities) key += " " + capability;
   if (!names.targets.insert(key).second) field.at("target").refuse("a target that no image before has");
   std::set<std::string> kernel_names;

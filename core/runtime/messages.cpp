@@ -1,6 +1,5 @@
-#include "runtime/messages.h"
-
-#include <fmt/format.h>
+#include "core/runtime/messages.h"
+#include "core/runtime/format.h"
 
 namespace kdart::detail {
 
@@ -37,7 +36,7 @@ std::string printable(std::string_view text, std::size_t limit) {
     if (length != 0 && !is_control(character)) {
       result += character;
     } else {
-      for (const char c : character) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      for (const char c : character) result += detail::format("\\x{:02x}", static_cast<unsigned char>(c));
     }
     at += character.size();
   }

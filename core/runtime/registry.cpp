@@ -5,9 +5,9 @@
 #include <exception>
 #include <new>
 
-#include "runtime/fail.h"
-#include "runtime/messages.h"
-#include "runtime/registry_table.h"
+#include "core/runtime/fail.h"
+#include "core/runtime/messages.h"
+#include "core/runtime/registry_table.h"
 
 namespace kdart {
 

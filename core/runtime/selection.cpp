@@ -5,9 +5,9 @@
 #include <span>
 #include <utility>
 
+#include "core/runtime/fail.h"
+#include "core/runtime/messages.h"
 #include "kdart/kernel_set.h"
-#include "runtime/fail.h"
-#include "runtime/messages.h"
 
 namespace kdart {
 
@@ -25,7 +25,7 @@ struct Verdict {
 
 template <class... Args>
 Verdict rejected(fmt::format_string<Args...> format, Args&&... args) {
-  return {{}, fmt::format(format, std::forward<Args>(args)...)};
+  return {{}, detail::format(format, std::forward<Args>(args)...)};
 }
 
 // A decimal number that is all of `text`.
@@ -226,21 +226,21 @@ std::optional<SpirvVersion> parse_spirv(std::string_view target) {
 // What one kernel of an image asks of the device, "" when it is there.
 std::string spirv_kernel_reason(const DeviceFacts& facts, const Manifest& manifest, const ImageKernel& kernel) {
   if (kernel.static_shared_bytes > facts.shared_memory_per_block) {
-    return fmt::format("kernel {} needs {} bytes of shared memory, and the device has {}", quote(kernel.name),
-                       kernel.static_shared_bytes, facts.shared_memory_per_block);
+    return detail::format("kernel {} needs {} bytes of shared memory, and the device has {}", quote(kernel.name),
+                          kernel.static_shared_bytes, facts.shared_memory_per_block);
   }
   if (kernel.min_threads > facts.threads_per_block) {
-    return fmt::format("kernel {} needs {} invocations per workgroup, and the device has {}", quote(kernel.name),
-                       kernel.min_threads, facts.threads_per_block);
+    return detail::format("kernel {} needs {} invocations per workgroup, and the device has {}", quote(kernel.name),
+                          kernel.min_threads, facts.threads_per_block);
   }
   if (kernel.subgroup != 0 && (kernel.subgroup < facts.subgroup_min || kernel.subgroup > facts.subgroup_max)) {
-    return fmt::format("kernel {} needs subgroups of {}, and the device has {} to {}", quote(kernel.name),
-                       kernel.subgroup, facts.subgroup_min, facts.subgroup_max);
+    return detail::format("kernel {} needs subgroups of {}, and the device has {} to {}", quote(kernel.name),
+                          kernel.subgroup, facts.subgroup_min, facts.subgroup_max);
   }
   for (const ManifestKernel& described : manifest.kernels) {
     if (described.name != kernel.name || described.argument_bytes <= facts.argument_bytes) continue;
-    return fmt::format("kernel {} needs {} bytes of arguments, and the device carries {}", quote(kernel.name),
-                       described.argument_bytes, facts.argument_bytes);
+    return detail::format("kernel {} needs {} bytes of arguments, and the device carries {}", quote(kernel.name),
+                          described.argument_bytes, facts.argument_bytes);
   }
   return {};
 }
@@ -294,7 +294,7 @@ Selection select_image(const DeviceFacts& facts, const Manifest& manifest) {
     std::string reason = verdicts[i].reason;
     if (verdicts[i].fits()) {
       const ManifestImage& better = manifest.images[*selection.image];
-      reason = fmt::format("it fits, but {} ({}) fits better", quote(better.file), better.target);
+      reason = detail::format("it fits, but {} ({}) fits better", quote(better.file), better.target);
     }
     selection.rejected.push_back({image.file, image.target, std::move(reason)});
   }

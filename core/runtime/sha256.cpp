@@ -1,4 +1,4 @@
-#include "runtime/sha256.h"
+#include "core/runtime/sha256.h"
 
 #include <algorithm>
 #include <bit>

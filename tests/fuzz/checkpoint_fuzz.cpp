@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "kda/checkpoint_layer.h"
+#include "core/kda/checkpoint_layer.h"
 #include "kdart/checkpoint.h"
 #include "kdart/error.h"
 

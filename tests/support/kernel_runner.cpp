@@ -1,11 +1,10 @@
 #include "tests/support/kernel_runner.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 
+#include "core/runtime/format.h"
 #include "kdart/kda_kernels.h"
 #include "kdart/registry.h"
 #include "tests/support/options.h"
@@ -59,10 +58,10 @@ std::string GuardedMemory::damage() const {
   for (std::size_t i = 0; i < image.size(); ++i) {
     const bool guard = i < offset_ || i >= offset_ + size();
     if (guard && image[i] != guard_value) {
-      return fmt::format("byte {} of a buffer of {} was written", static_cast<std::int64_t>(i - offset_), size());
+      return detail::format("byte {} of a buffer of {} was written", static_cast<std::int64_t>(i - offset_), size());
     }
     if (!guard && use_ == Use::input && image[i] != contents_[i - offset_]) {
-      return fmt::format("byte {} of an input of {} was changed", i - offset_, size());
+      return detail::format("byte {} of an input of {} was changed", i - offset_, size());
     }
   }
   return {};

@@ -1,7 +1,5 @@
 #include "tests/support/layer_runner.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -9,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/runtime/format.h"
 #include "tests/support/options.h"
 #include "tools/reference/cases.h"
 #include "tools/reference/random_model.h"
@@ -26,7 +25,7 @@ std::uint32_t bits(bf16 x) {
 
 template <class T>
 std::string difference_of(std::string_view name, const std::vector<T>& a, const std::vector<T>& b) {
-  if (a.size() != b.size()) return fmt::format("{}: {} and {} elements; ", name, a.size(), b.size());
+  if (a.size() != b.size()) return detail::format("{}: {} and {} elements; ", name, a.size(), b.size());
   std::size_t count = 0;
   std::size_t first = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -34,8 +33,8 @@ std::string difference_of(std::string_view name, const std::vector<T>& a, const 
     if (count++ == 0) first = i;
   }
   if (count == 0) return "";
-  return fmt::format("{}: {} of {} elements differ, first [{}]: {:#x} and {:#x}; ", name, count, a.size(), first,
-                     bits(a[first]), bits(b[first]));
+  return detail::format("{}: {} of {} elements differ, first [{}]: {:#x} and {:#x}; ", name, count, a.size(), first,
+                        bits(a[first]), bits(b[first]));
 }
 
 std::vector<float> widen(const std::vector<bf16>& x) {

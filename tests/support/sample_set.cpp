@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/sha256.h"
+#include "core/runtime/sha256.h"
 
 namespace kdart::test {
 namespace {

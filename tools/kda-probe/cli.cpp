@@ -1,7 +1,6 @@
 // The one place that knows the command-line library.
 #include "cli.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +10,7 @@
 #include <limits>
 #include <string_view>
 
+#include "core/runtime/format.h"
 #include "exit_codes.h"
 #include "kdart/registry.h"
 #include "kdart/version.h"
@@ -35,7 +35,7 @@ std::uint64_t number(std::string_view flag, const std::string& text, std::uint64
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
-    usage(fmt::format("{}: '{}' is not a whole number from {} to {}", flag, text, least, most));
+    usage(detail::format("{}: '{}' is not a whole number from {} to {}", flag, text, least, most));
   }
   return value;
 }
@@ -72,7 +72,7 @@ KernelSetDirectory directory(const std::string& text) {
 CLI::Validator one_of(const std::vector<std::string_view>& choices) {
   const auto check = [choices](const std::string& value) {
     if (std::find(choices.begin(), choices.end(), value) != choices.end()) return std::string();
-    return fmt::format("'{}' is none of {}", value, fmt::join(choices, ", "));
+    return detail::format("'{}' is none of {}", value, fmt::join(choices, ", "));
   };
   return {check, ""};
 }
@@ -145,7 +145,7 @@ void add_layer(CLI::App& app, Raw& raw) {
                             raw);
   CLI::Option* model = verb.add_option("MODEL_DIR", raw.model, "Folder with config.json and safetensors files");
   CLI::Option* geometry = verb.add_option("--geometry", raw.geometry, "A layer of this size with random weights");
-  geometry->type_name(fmt::format("{}", fmt::join(geometry_names(), "|")))
+  geometry->type_name(detail::format("{}", fmt::join(geometry_names(), "|")))
       ->check(one_of(geometry_names()))
       ->excludes(model);
   verb.add_option("--layer", raw.layer, "The N of layers.N in tensor names [the first KDA layer]")
@@ -211,7 +211,8 @@ KernelsOptions kernels_options(const Raw& raw, const CLI::App& verb) {
 }
 
 Invocation invocation(const CLI::App& app, const Raw& raw) {
-  if (app.get_subcommands().empty()) usage(fmt::format("a verb is missing; the verbs are {}", fmt::join(verbs, ", ")));
+  if (app.get_subcommands().empty())
+    usage(detail::format("a verb is missing; the verbs are {}", fmt::join(verbs, ", ")));
   const CLI::App& verb = *app.get_subcommands().front();
   const std::string& name = verb.get_name();
   if (name == "list") return {name, ListOptions{directory(raw.kernel_set)}};
@@ -228,7 +229,7 @@ Invocation invocation(const CLI::App& app, const Raw& raw) {
 void refuse_empty_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& value : option->results()) {
-      if (value.empty()) usage(fmt::format("{}: the value is empty", option->get_name()));
+      if (value.empty()) usage(detail::format("{}: the value is empty", option->get_name()));
     }
   }
   for (const CLI::App* verb : app.get_subcommands()) refuse_empty_values(*verb);
@@ -286,7 +287,7 @@ Outline outline(const std::vector<std::string>& arguments) {
 
 Invocation parse(const std::vector<std::string>& arguments) {
   if (const auto verb = verb_word(arguments); verb && std::find(verbs.begin(), verbs.end(), *verb) == verbs.end()) {
-    usage(fmt::format("unknown verb '{}'; the verbs are {}", *verb, fmt::join(verbs, ", ")));
+    usage(detail::format("unknown verb '{}'; the verbs are {}", *verb, fmt::join(verbs, ", ")));
   }
   Raw raw;
   CLI::App app("Finds out which KDA kernels run on this machine and whether they are right.", "kda-probe");

@@ -1,9 +1,9 @@
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "commands.h"
+#include "core/runtime/format.h"
 #include "exit_codes.h"
 #include "kernel_sets.h"
 
@@ -33,8 +33,8 @@ Target named_target(const KernelsOptions& options) {
   } catch (const Failure& failure) {
     if (options.kernel_set || known_backend(options.backend)) throw;
     throw Failure(std::string(to_string(ErrorCode::driver_missing)),
-                  fmt::format("this build has neither a backend nor a kernel set '{}'; its backends are: {}",
-                              options.backend, fmt::join(backend_names(), ", ")),
+                  detail::format("this build has neither a backend nor a kernel set '{}'; its backends are: {}",
+                                 options.backend, fmt::join(backend_names(), ", ")),
                   ExitCode::driver);
   }
 }
@@ -53,17 +53,17 @@ void check_names(const Contract& contract, const std::vector<std::string>& names
   for (const std::string& name : names) {
     if (contract.find(name) == nullptr) {
       throw Failure(std::string(to_string(ErrorCode::kernel_not_found)),
-                    fmt::format("--without: the contract of set '{}' has no kernel '{}'", contract.set, name),
+                    detail::format("--without: the contract of set '{}' has no kernel '{}'", contract.set, name),
                     ExitCode::input);
     }
   }
 }
 
 [[noreturn]] void refuse(const SetChoice& choice, const DeviceFacts& facts) {
-  std::string message = fmt::format("no image of kernel set '{}' {} ({}) runs on {} {}", choice.set.name,
-                                    choice.set.version, choice.set.origin, facts.backend, facts.target);
+  std::string message = detail::format("no image of kernel set '{}' {} ({}) runs on {} {}", choice.set.name,
+                                       choice.set.version, choice.set.origin, facts.backend, facts.target);
   for (const RejectedImage& image : choice.rejected) {
-    message += fmt::format("\n  {} ({}): {}", image.file, image.target, image.reason);
+    message += detail::format("\n  {} ({}): {}", image.file, image.target, image.reason);
   }
   throw Failure(std::string(to_string(ErrorCode::no_matching_image)), message, ExitCode::input);
 }

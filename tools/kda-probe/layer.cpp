@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -6,6 +5,7 @@
 #include <utility>
 
 #include "commands.h"
+#include "core/runtime/format.h"
 #include "exit_codes.h"
 #include "kdart/checkpoint.h"
 #include "kdart/kda_kernels.h"
@@ -32,7 +32,8 @@ Source open_source(const LayerOptions& options) {
   return during(Stage::reading_input, [&] {
     const Checkpoint checkpoint = Checkpoint::open(options.model);
     if (!options.layer && checkpoint.config().kda_layers.empty()) {
-      throw Error(ErrorCode::bad_checkpoint, fmt::format("{}: config.json lists no KDA layer", options.model.string()));
+      throw Error(ErrorCode::bad_checkpoint,
+                  detail::format("{}: config.json lists no KDA layer", options.model.string()));
     }
     const std::uint32_t layer = options.layer ? *options.layer : checkpoint.config().kda_layers.front();
     KdaWeights weights = checkpoint.kda_layer(layer);
@@ -48,8 +49,8 @@ std::vector<reference::Case> read_cases(const LayerOptions& options, const KdaCo
     for (const reference::Case& c : cases) {
       if (c.tokens > std::numeric_limits<std::uint32_t>::max()) {
         throw Error(ErrorCode::bad_checkpoint,
-                    fmt::format("{}: case '{}' has {} tokens; the limit is {}", options.cases.string(), c.name,
-                                c.tokens, std::numeric_limits<std::uint32_t>::max()));
+                    detail::format("{}: case '{}' has {} tokens; the limit is {}", options.cases.string(), c.name,
+                                   c.tokens, std::numeric_limits<std::uint32_t>::max()));
       }
     }
     return cases;
@@ -71,10 +72,10 @@ void refuse_empty_work(const LayerOptions& options, const std::vector<std::uint3
       if (!plan(mode, length).empty()) return;
     }
   }
-  throw Failure(
-      std::string(to_string(ErrorCode::invalid_argument)),
-      fmt::format("no case of {} is long enough for mode prefill_split, which needs 2 tokens", options.cases.string()),
-      ExitCode::input);
+  throw Failure(std::string(to_string(ErrorCode::invalid_argument)),
+                detail::format("no case of {} is long enough for mode prefill_split, which needs 2 tokens",
+                               options.cases.string()),
+                ExitCode::input);
 }
 
 KdaOptions layer_options(const LayerOptions& options, std::shared_ptr<LoadedSet> kernels) {

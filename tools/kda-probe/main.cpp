@@ -1,5 +1,4 @@
 // kda-probe: which kernels run on this machine, and are they right. docs/cli.md is its manual.
-#include <fmt/format.h>
 
 #include <cstdio>
 #include <exception>
@@ -10,6 +9,7 @@
 
 #include "cli.h"
 #include "commands.h"
+#include "core/runtime/format.h"
 #include "exit_codes.h"
 #include "output.h"
 #include "render.h"

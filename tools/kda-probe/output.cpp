@@ -1,18 +1,17 @@
 #include "output.h"
 
-#include <fmt/format.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
+#include "core/runtime/format.h"
 #include "exit_codes.h"
 
 namespace kdart::probe {
 namespace {
 
 [[noreturn]] void fail(std::string_view what, std::string_view where, int error) {
-  throw Failure(Error(ErrorCode::io_error, fmt::format("cannot {} {}: {}", what, where, std::strerror(error))),
+  throw Failure(Error(ErrorCode::io_error, detail::format("cannot {} {}: {}", what, where, std::strerror(error))),
                 Stage::writing_output);
 }
 

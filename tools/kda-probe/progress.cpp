@@ -1,6 +1,6 @@
 #include "progress.h"
+#include "core/runtime/format.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 #include "system_info.h"
 
-#include <fmt/format.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <string_view>
 #include <thread>
 
+#include "core/runtime/format.h"
 #include "kdart/version.h"
 
 namespace kdart::probe {
@@ -34,9 +34,9 @@ std::uint64_t memory_bytes() {
 
 std::string compiler() {
 #if defined(__clang__)
-  return fmt::format("clang {}", __clang_version__);
+  return detail::format("clang {}", __clang_version__);
 #else
-  return fmt::format("gcc {}", __VERSION__);
+  return detail::format("gcc {}", __VERSION__);
 #endif
 }
 
@@ -49,7 +49,7 @@ SystemInfo system_info() {
   info.build_type = KDART_PROBE_BUILD_TYPE;
   info.system = value_in("/etc/os-release", "PRETTY_NAME");
   if (utsname name{}; uname(&name) == 0) {
-    info.kernel = fmt::format("{} {}", name.sysname, name.release);
+    info.kernel = detail::format("{} {}", name.sysname, name.release);
     info.architecture = name.machine;
   }
   info.processor = value_in("/proc/cpuinfo", "model name");

@@ -1,10 +1,10 @@
 // Results for a person to read.
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/runtime/format.h"
 #include "render.h"
 #include "table.h"
 
@@ -13,11 +13,11 @@ namespace {
 
 std::string bytes_text(std::uint64_t bytes) {
   constexpr double unit = 1024.0;
-  if (bytes < 1024) return fmt::format("{} B", bytes);
+  if (bytes < 1024) return detail::format("{} B", bytes);
   double value = static_cast<double>(bytes);
   std::size_t step = 0;
   for (; value >= unit && step < 4; ++step) value /= unit;
-  return fmt::format("{:.1f} {}iB", value, " KMGT"[step]);
+  return detail::format("{:.1f} {}iB", value, " KMGT"[step]);
 }
 
 std::string or_dash(const std::string& text) {
@@ -25,13 +25,13 @@ std::string or_dash(const std::string& text) {
 }
 
 std::string dimensions(const Dim3& d) {
-  return fmt::format("{} x {} x {}", d.x, d.y, d.z);
+  return detail::format("{} x {} x {}", d.x, d.y, d.z);
 }
 
 // Lines of "name   value" under each other.
 class Facts {
  public:
-  void add(std::string_view name, std::string_view value) { text_ += fmt::format("{:<24}{}\n", name, value); }
+  void add(std::string_view name, std::string_view value) { text_ += detail::format("{:<24}{}\n", name, value); }
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
 
  private:
@@ -56,11 +56,11 @@ std::string rejected_text(const std::vector<RejectedImage>& rejected) {
 }
 
 std::string set_text(const KernelSetName& set) {
-  return fmt::format("{} {} for {} ({})", set.name, set.version, set.backend, set.origin);
+  return detail::format("{} {} for {} ({})", set.name, set.version, set.backend, set.origin);
 }
 
 std::string figure(double x) {
-  return std::isfinite(x) ? fmt::format("{:.2e}", x) : "not finite";
+  return std::isfinite(x) ? detail::format("{:.2e}", x) : "not finite";
 }
 
 std::string bits(const std::optional<bool>& equal) {
@@ -84,17 +84,17 @@ std::string rows_text(const std::vector<ResultRow>& rows) {
   for (const ResultRow& row : rows) {
     table.add({row.case_name, std::string(to_string(row.mode)), std::to_string(row.tokens),
                row.route == KdaRoute::reference ? "reference" : "auto", figure(row.figures.out_rel_l2),
-               fmt::format("{:.2e}", row.bounds.out), figure(row.figures.recurrent_rel_l2),
-               fmt::format("{:.2e}", row.bounds.recurrent), figure(row.figures.conv_max_excess),
+               detail::format("{:.2e}", row.bounds.out), figure(row.figures.recurrent_rel_l2),
+               detail::format("{:.2e}", row.bounds.recurrent), figure(row.figures.conv_max_excess),
                bits(row.bits_equal_decode), bits(row.bits_equal_recurrent),
-               fmt::format("{:.3f}", row.seconds_per_token * 1e3), row.pass ? "pass" : "FAIL"});
+               detail::format("{:.3f}", row.seconds_per_token * 1e3), row.pass ? "pass" : "FAIL"});
   }
   return table.text();
 }
 
 std::string verdict(const LayerResult& result) {
   const auto passed = std::count_if(result.rows.begin(), result.rows.end(), [](const ResultRow& r) { return r.pass; });
-  return fmt::format("{} ({} of {} checks)\n", result.pass() ? "PASS" : "FAIL", passed, result.rows.size());
+  return detail::format("{} ({} of {} checks)\n", result.pass() ? "PASS" : "FAIL", passed, result.rows.size());
 }
 
 std::string device_facts(const DeviceInfo& device) {
@@ -115,11 +115,11 @@ std::string device_facts(const DeviceInfo& device) {
   facts.add("threads per block", std::to_string(limits.threads_per_block));
   facts.add("block", dimensions(limits.block));
   facts.add("grid", dimensions(limits.grid));
-  facts.add("subgroup", fmt::format("{} to {}", limits.subgroup_min, limits.subgroup_max));
+  facts.add("subgroup", detail::format("{} to {}", limits.subgroup_min, limits.subgroup_max));
   facts.add("tokens per launch",
             limits.max_tokens_per_launch == 0 ? "no limit" : std::to_string(limits.max_tokens_per_launch));
-  facts.add("features", or_dash(fmt::format("{}", fmt::join(device.features, " "))));
-  facts.add("quirks", or_dash(fmt::format("{}", fmt::join(device.quirks, " "))));
+  facts.add("features", or_dash(detail::format("{}", fmt::join(device.features, " "))));
+  facts.add("quirks", or_dash(detail::format("{}", fmt::join(device.quirks, " "))));
   return facts.text();
 }
 
@@ -144,7 +144,7 @@ std::string render(const ListResult& result) {
       table.add({status.backend, "none: " + code, "-", "-", "-"});
     }
     if (status.error) {
-      problems += fmt::format("\n{}: {}: {}\n", status.backend, to_string(*status.error), status.message);
+      problems += detail::format("\n{}: {}: {}\n", status.backend, to_string(*status.error), status.message);
     }
   }
   if (result.backends.empty()) return "this build has no backend\n";
@@ -155,11 +155,12 @@ std::string render(const InfoResult& result) {
   Facts kernels;
   std::string rejected;
   if (const auto* none = std::get_if<Problem>(&result.kernels)) {
-    kernels.add("kernel set", fmt::format("none: {}: {}", none->code, none->message));
+    kernels.add("kernel set", detail::format("none: {}: {}", none->code, none->message));
   } else {
     const auto& choice = std::get<SetChoice>(result.kernels);
     kernels.add("kernel set", set_text(choice.set));
-    kernels.add("image", choice.image ? fmt::format("{} ({})", choice.image->file, choice.image->target) : "none fits");
+    kernels.add("image",
+                choice.image ? detail::format("{} ({})", choice.image->file, choice.image->target) : "none fits");
     rejected = rejected_text(choice.rejected);
   }
   Facts memory;
@@ -171,7 +172,7 @@ std::string render(const KernelsResult& result) {
   Facts facts;
   facts.add("kernel set", set_text(result.set));
   facts.add("target", result.target);
-  facts.add("image", fmt::format("{} ({})", result.image.file, result.image.target));
+  facts.add("image", detail::format("{} ({})", result.image.file, result.image.target));
   Table table({{"kernel", Align::left},
                {"registers", Align::right},
                {"shared bytes", Align::right},
@@ -180,8 +181,8 @@ std::string render(const KernelsResult& result) {
     table.add({k.name, k.registers ? std::to_string(*k.registers) : "-", std::to_string(k.shared_bytes),
                std::to_string(k.argument_bytes)});
   }
-  const std::string missing = result.missing.empty() ? "none" : fmt::format("{}", fmt::join(result.missing, ", "));
-  return fmt::format("{}{}\n{}\nmissing: {}\n", facts.text(), rejected_text(result.rejected), table.text(), missing);
+  const std::string missing = result.missing.empty() ? "none" : detail::format("{}", fmt::join(result.missing, ", "));
+  return detail::format("{}{}\n{}\nmissing: {}\n", facts.text(), rejected_text(result.rejected), table.text(), missing);
 }
 
 std::string render(const LayerResult& result) {
@@ -198,9 +199,9 @@ std::string render(const LayerResult& result) {
 
 std::string system_text(const SystemInfo& system) {
   Facts facts;
-  facts.add("kdart", fmt::format("{}, {}, {}", system.kdart_version, system.build_type, system.compiler));
-  facts.add("system", fmt::format("{}, {}, {}", system.system, system.kernel, system.architecture));
-  facts.add("processor", fmt::format("{}, {} cores", or_dash(system.processor), system.cores));
+  facts.add("kdart", detail::format("{}, {}, {}", system.kdart_version, system.build_type, system.compiler));
+  facts.add("system", detail::format("{}, {}, {}", system.system, system.kernel, system.architecture));
+  facts.add("processor", detail::format("{}, {} cores", or_dash(system.processor), system.cores));
   facts.add("memory", bytes_text(system.memory));
   return facts.text();
 }
@@ -210,28 +211,29 @@ std::string sets_text(const std::vector<ReportSet>& sets) {
   for (const ReportSet& set : sets) {
     if (const auto* failed = std::get_if<Problem>(&set.manifest)) {
       facts.add("kernel set",
-                fmt::format("for {} ({}): {}: {}", set.backend, set.origin, failed->code, failed->message));
+                detail::format("for {} ({}): {}: {}", set.backend, set.origin, failed->code, failed->message));
       continue;
     }
     const auto& manifest = std::get<Manifest>(set.manifest);
     facts.add("kernel set", set_text({manifest.set, manifest.version, manifest.backend, set.origin}));
     for (const auto& [tool, tool_version] : manifest.toolchain) facts.add("  built by", tool + " " + tool_version);
     for (const ManifestImage& image : manifest.images) {
-      facts.add("  image", fmt::format("{} {} {} {}", image.file, image.target, bytes_text(image.bytes), image.sha256));
+      facts.add("  image",
+                detail::format("{} {} {} {}", image.file, image.target, bytes_text(image.bytes), image.sha256));
     }
   }
   return facts.text();
 }
 
 std::string report_device_text(const ReportDevice& device) {
-  std::string text = fmt::format("\n== {}\n", device.id);
+  std::string text = detail::format("\n== {}\n", device.id);
   if (const auto* failed = std::get_if<Problem>(&device.info)) {
-    text += fmt::format("  {}: {}\n", failed->code, failed->message);
+    text += detail::format("  {}: {}\n", failed->code, failed->message);
   } else {
     text += indented(render(std::get<InfoResult>(device.info)));
   }
   if (const auto* failed = std::get_if<Problem>(&device.self_check)) {
-    return text + fmt::format("  self-check could not run: {}: {}\n", failed->code, failed->message);
+    return text + detail::format("  self-check could not run: {}: {}\n", failed->code, failed->message);
   }
   const auto& check = std::get<LayerResult>(device.self_check);
   return text + "\n  self-check: a small random layer against float64\n" +

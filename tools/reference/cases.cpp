@@ -1,7 +1,5 @@
 #include "tools/reference/cases.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -12,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/runtime/format.h"
 #include "kdart/checkpoint.h"
 #include "kdart/error.h"
 
@@ -68,7 +67,7 @@ class Reader {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorCode::bad_checkpoint, fmt::format("{}: {}", file_.name(), what));
+    throw Error(ErrorCode::bad_checkpoint, detail::format("{}: {}", file_.name(), what));
   }
 
   // Each case's name, and where its first tensor lies.
@@ -78,8 +77,8 @@ class Reader {
       const auto dot = tensor.rfind('.');
       const auto member = dot == std::string::npos ? std::string_view() : std::string_view(tensor).substr(dot + 1);
       if (dot == 0 || std::find(members.begin(), members.end(), member) == members.end()) {
-        refuse(fmt::format("tensor {} is no part of a case; expected NAME.M with M one of {}", shown(tensor),
-                           fmt::join(members, ", ")));
+        refuse(detail::format("tensor {} is no part of a case; expected NAME.M with M one of {}", shown(tensor),
+                              fmt::join(members, ", ")));
       }
       const auto [entry, inserted] = names.emplace(tensor.substr(0, dot), content.data.data());
       if (!inserted) entry->second = std::min(entry->second, content.data.data());
@@ -91,17 +90,17 @@ class Reader {
   void check_bounds_names(const std::map<std::string, const std::byte*>& names) const {
     for (const auto& [key, value] : file_.metadata()) {
       if (key.starts_with(bounds_prefix) && !names.contains(key.substr(bounds_prefix.size()))) {
-        refuse(fmt::format("metadata {} is for a case that is not there", shown(key)));
+        refuse(detail::format("metadata {} is for a case that is not there", shown(key)));
       }
     }
   }
 
   [[nodiscard]] const Tensor& tensor(const std::string& name, std::string_view member, std::string_view dtype) const {
-    const auto full = fmt::format("{}.{}", name, member);
+    const auto full = detail::format("{}.{}", name, member);
     const Tensor* found = file_.find(full);
-    if (found == nullptr) refuse(fmt::format("tensor {} is missing", shown(full)));
+    if (found == nullptr) refuse(detail::format("tensor {} is missing", shown(full)));
     if (found->dtype != dtype) {
-      refuse(fmt::format("tensor {}: its dtype is {}; expected {}", shown(full), found->dtype, dtype));
+      refuse(detail::format("tensor {}: its dtype is {}; expected {}", shown(full), found->dtype, dtype));
     }
     return *found;
   }
@@ -110,8 +109,8 @@ class Reader {
   [[nodiscard]] std::vector<T> read_tensor(const std::string& name, std::string_view member, const Shape& shape) const {
     const Tensor& found = tensor(name, member, std::is_same_v<T, bf16> ? "BF16" : "F32");
     if (found.shape != shape) {
-      refuse(fmt::format("tensor {}: its shape is [{}]; expected [{}]", shown(fmt::format("{}.{}", name, member)),
-                         fmt::join(found.shape, ", "), fmt::join(shape, ", ")));
+      refuse(detail::format("tensor {}: its shape is [{}]; expected [{}]", shown(detail::format("{}.{}", name, member)),
+                            fmt::join(found.shape, ", "), fmt::join(shape, ", ")));
     }
     return elements<T>(found);
   }
@@ -119,8 +118,8 @@ class Reader {
   [[nodiscard]] Case read_case(const std::string& name) const {
     const Shape& hidden = tensor(name, "hidden", "BF16").shape;
     if (hidden.size() != 2 || hidden[0] == 0) {
-      refuse(fmt::format("tensor {}: its shape is [{}]; expected [tokens, {}] with at least one token",
-                         shown(name + ".hidden"), fmt::join(hidden, ", "), config_.hidden_size));
+      refuse(detail::format("tensor {}: its shape is [{}]; expected [tokens, {}] with at least one token",
+                            shown(name + ".hidden"), fmt::join(hidden, ", "), config_.hidden_size));
     }
     const Shape rows{hidden[0], config_.hidden_size};
     const Shape recurrent{config_.heads, config_.head_dim, config_.head_dim};
@@ -157,7 +156,7 @@ class Reader {
     }
     skip_spaces();
     if (!good || at != end) {
-      refuse(fmt::format("metadata {} is {}; expected four positive numbers", shown(key), shown(text)));
+      refuse(detail::format("metadata {} is {}; expected four positive numbers", shown(key), shown(text)));
     }
     return {values[0], values[1], values[2], values[3]};
   }
@@ -169,7 +168,7 @@ class Reader {
 void check_equal_lengths(std::size_t a, std::size_t b) {
   if (a != b) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("a result of {} elements is compared with a truth of {}", a, b));
+                detail::format("a result of {} elements is compared with a truth of {}", a, b));
   }
 }
 

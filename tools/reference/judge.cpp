@@ -1,11 +1,10 @@
 #include "tools/reference/judge.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "core/runtime/format.h"
 #include "kdart/error.h"
 #include "tools/reference/kernels_reference.h"
 
@@ -15,7 +14,7 @@ namespace {
 void check_lengths(std::size_t x, std::size_t truth) {
   if (x != truth) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("a result of {} elements is compared with a truth of {}", x, truth));
+                detail::format("a result of {} elements is compared with a truth of {}", x, truth));
   }
 }
 
@@ -28,9 +27,9 @@ std::int32_t rank(bf16 x) {
 }  // namespace
 
 std::string Comparison::text() const {
-  return fmt::format("{}: {} of {} elements outside, {} allowed; worst at {}: {} for {}, ratio {:.3g}, {} ulp{}",
-                     pass ? "pass" : "FAIL", outside, elements, outside_allowed, worst_index, worst_value, worst_truth,
-                     worst_ratio, worst_ulps, finite ? "" : "; not finite");
+  return detail::format("{}: {} of {} elements outside, {} allowed; worst at {}: {} for {}, ratio {:.3g}, {} ulp{}",
+                        pass ? "pass" : "FAIL", outside, elements, outside_allowed, worst_index, worst_value,
+                        worst_truth, worst_ratio, worst_ulps, finite ? "" : "; not finite");
 }
 
 double largest_magnitude(std::initializer_list<std::span<const float>> inputs) {

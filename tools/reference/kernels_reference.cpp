@@ -1,12 +1,11 @@
 #include "tools/reference/kernels_reference.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
+#include "core/runtime/format.h"
 #include "kdart/error.h"
 #include "tools/reference/scalar.h"
 
@@ -23,7 +22,7 @@ double wide(bf16 x) {
 void check(std::string_view what, std::size_t found, std::size_t expected) {
   if (found != expected) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("reference: {} has {} elements; expected {}", what, found, expected));
+                detail::format("reference: {} has {} elements; expected {}", what, found, expected));
   }
 }
 
@@ -31,8 +30,8 @@ void check(std::string_view what, std::size_t found, std::size_t expected) {
 void check_rows(std::string_view what, std::size_t found, std::size_t rows, std::size_t stride, std::size_t columns) {
   if (stride < columns || (rows > 0 && found < (rows - 1) * stride + columns)) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("reference: {} has {} elements; expected {} rows of {}, {} apart", what, found, rows,
-                            columns, stride));
+                detail::format("reference: {} has {} elements; expected {} rows of {}, {} apart", what, found, rows,
+                               columns, stride));
   }
 }
 

@@ -1,12 +1,11 @@
 #include "tools/reference/reference.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 
+#include "core/runtime/format.h"
 #include "kdart/error.h"
 #include "tools/reference/scalar.h"
 
@@ -19,7 +18,7 @@ constexpr std::size_t lanes = 8;          // tokens that share one pass over a w
 void check_length(std::string_view name, std::size_t found, std::uint64_t expected) {
   if (found != expected) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("reference::forward: {} has {} elements; expected {}", name, found, expected));
+                detail::format("reference::forward: {} has {} elements; expected {}", name, found, expected));
   }
 }
 

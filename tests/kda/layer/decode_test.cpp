@@ -1,6 +1,5 @@
 // Decode's promises: however a sequence is cut into decode and decode_k calls, with whichever kernels, the bits are the
 // same.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <catch2/catch_get_random_seed.hpp>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/runtime/format.h"
 #include "tests/support/layer_runner.h"
 #include "tests/support/models.h"
 #include "tools/reference/random_model.h"
@@ -37,7 +37,7 @@ Pieces random_cutting(std::mt19937& random, std::uint32_t count) {
 
 std::string text(const Pieces& pieces) {
   std::string result;
-  for (const Piece& piece : pieces) result += fmt::format(" {}", piece.tokens);
+  for (const Piece& piece : pieces) result += detail::format(" {}", piece.tokens);
   return result;
 }
 

@@ -1,5 +1,4 @@
 // Every case of every golden checkpoint, in every way of running it, within the bounds that the case states.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -8,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/runtime/format.h"
 #include "kdart/checkpoint.h"
 #include "tests/support/layer_runner.h"
 #include "tests/support/options.h"
@@ -41,8 +41,8 @@ struct Golden {
   Output check(std::string_view mode, const Pieces& pieces, double out_bound, double recurrent_bound) {
     Output output = runner.run(input, pieces);
     const Figures figures = measure(output, truth);
-    INFO(fmt::format("{} {}: out {:.5f} of {:.5f}, recurrent {:.5f} of {:.5f}, conv {:.2e}", c.name, mode, figures.out,
-                     out_bound, figures.recurrent, recurrent_bound, figures.conv_excess));
+    INFO(detail::format("{} {}: out {:.5f} of {:.5f}, recurrent {:.5f} of {:.5f}, conv {:.2e}", c.name, mode,
+                        figures.out, out_bound, figures.recurrent, recurrent_bound, figures.conv_excess));
     check_figures(figures, out_bound, recurrent_bound);
     return output;
   }
@@ -69,7 +69,7 @@ void check_model(std::string_view model) {
     golden.prefill("prefill", prefill_whole(tokens));
     for (const std::uint32_t cut : std::set<std::uint32_t>{1U, 16U, 17U, tokens - 1}) {
       if (cut == 0 || cut >= tokens) continue;
-      golden.prefill(fmt::format("prefill split at {}", cut), prefill_cut(cut, tokens));
+      golden.prefill(detail::format("prefill split at {}", cut), prefill_cut(cut, tokens));
     }
   }
 }

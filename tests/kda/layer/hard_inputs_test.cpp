@@ -1,6 +1,5 @@
 // Inputs that broke such layers elsewhere, through the whole layer: decode and prefill at both chunk lengths against the
 // float64 truth, within the bounds for hard inputs, nothing NaN.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -9,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/runtime/format.h"
 #include "tests/support/layer_runner.h"
 #include "tests/support/models.h"
 #include "tools/reference/cases.h"
@@ -40,9 +40,9 @@ void check(std::string_view name, const EditableWeights& weights, const Input& i
   const auto device = KdaDeviceWeights::upload(open_test_device(), view);
   const auto judge = [&](LayerRunner& runner, std::string_view mode, const Pieces& pieces, double out, double state) {
     const Figures figures = measure(runner.run(input, pieces), truth);
-    INFO(fmt::format("{}, {} tokens, {}, D {}, {}: out {:.5f} of {}, recurrent {:.5f} of {}, conv {:.2e}", name,
-                     input.tokens, to_string(weights.config.gate_law), weights.config.head_dim, mode, figures.out, out,
-                     figures.recurrent, state, figures.conv_excess));
+    INFO(detail::format("{}, {} tokens, {}, D {}, {}: out {:.5f} of {}, recurrent {:.5f} of {}, conv {:.2e}", name,
+                        input.tokens, to_string(weights.config.gate_law), weights.config.head_dim, mode, figures.out,
+                        out, figures.recurrent, state, figures.conv_excess));
     check_figures(figures, out, state);
   };
   LayerRunner runner(device, input.tokens);

@@ -1,6 +1,5 @@
 // Mutation tests: kernel sets that are wrong in one known way each (make_mutants.py) must fail the check that is there to
 // catch the mistake, and the same sources unchanged must pass it.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/runtime/format.h"
 #include "kdart/checkpoint.h"
 #include "kdart/kda_kernels.h"
 #include "tests/kda/kernels/problems.h"
@@ -94,8 +94,8 @@ class GoldenJudge {
                      std::string& text) {
     const Input input{static_cast<std::uint32_t>(c.tokens), c.hidden, c.recurrent_in, c.conv_in};
     const Figures figures = measure(runner.run(input, pieces), {c.out, c.recurrent_out, c.conv_out});
-    text += fmt::format("{} in {} calls: out {:.5f} of {:.5f}, recurrent {:.5f} of {:.5f}\n", c.name, pieces.size(),
-                        figures.out, bounds.out, figures.recurrent, bounds.recurrent);
+    text += detail::format("{} in {} calls: out {:.5f} of {:.5f}, recurrent {:.5f} of {:.5f}\n", c.name, pieces.size(),
+                           figures.out, bounds.out, figures.recurrent, bounds.recurrent);
     return figures.out <= bounds.out && figures.recurrent <= bounds.recurrent && figures.conv_excess <= 0;
   }
 

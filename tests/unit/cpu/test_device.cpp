@@ -8,7 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "runtime/sha256.h"
+#include "core/runtime/sha256.h"
 #include "tests/cpu_test_images.h"
 
 namespace kdart::test {

@@ -1,4 +1,4 @@
-#include "runtime/handle_table.h"
+#include "core/runtime/handle_table.h"
 
 #include <algorithm>
 #include <atomic>

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "core/runtime/registry_table.h"
 #include "kdart/backend.h"
 #include "kdart/registry.h"
-#include "runtime/registry_table.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/sample_set.h"

@@ -1,4 +1,4 @@
-#include "runtime/range_map.h"
+#include "core/runtime/range_map.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <limits>
