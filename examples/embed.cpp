@@ -20,7 +20,8 @@ int main(int argc, char** argv) try {
   kdart::OwnedStream stream(gpu);
 
   // Hidden states come from the engine: bf16 [tokens, hidden_size] in device memory. Here they are made up.
-  const std::uint32_t prompt = 50, width = layer.config().hidden_size;
+  const std::uint32_t prompt = 50;
+  const std::size_t width = layer.config().hidden_size;
   std::vector<kdart::bf16> hidden((prompt + 1) * width);
   for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] = kdart::to_bf16(static_cast<float>(i % 17) / 8 - 1);
   kdart::Buffer rows(gpu, hidden.size() * sizeof(kdart::bf16));
@@ -34,7 +35,7 @@ int main(int argc, char** argv) try {
   std::vector<kdart::bf16> out(width);
   gpu->copy_d2h(out.data(), ws.final_out(), width * sizeof(kdart::bf16));
   const auto first = static_cast<double>(kdart::to_float(out[0]));
-  std::printf("%s: %u values, the first is %g\n", gpu->info().name.c_str(), width, first);
+  std::printf("%s: %zu values, the first is %g\n", gpu->info().name.c_str(), width, first);
 } catch (const std::exception& error) {  // a kdart::Error, whose message says what to do
   std::fprintf(stderr, "embed: %s\n", error.what());
   return 1;

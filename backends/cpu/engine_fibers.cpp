@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/errors.h"
@@ -26,7 +27,7 @@ namespace {
 namespace context = boost::context::detail;
 
 constexpr std::size_t stack_bytes = address_sanitizer ? 256 * 1024 : 64 * 1024;
-constexpr std::size_t guard_bytes = 64 * 1024;  // at least one page on every page size
+constexpr std::size_t guard_bytes = std::size_t{64} * 1024;  // at least one page on every page size
 constexpr std::size_t stack_stride = stack_bytes + guard_bytes;
 
 // Address space for the stacks of the largest block, reserved at once; a stack becomes memory when it is first used. The
@@ -166,11 +167,7 @@ void FiberEngine::run_block(const LaunchOperation& launch, BlockIndex block, voi
   reset_ring(static_cast<std::uint32_t>(launch.block.threads()), shared);
   main_.next = fibers_.data();
   switch_to(main_, *main_.next);
-  if (error_) {
-    const Error error = *error_;
-    error_.reset();
-    throw error;
-  }
+  if (error_) throw Error(*std::exchange(error_, std::nullopt));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/errors.h"
@@ -78,11 +79,7 @@ void ThreadEngine::run_block(const LaunchOperation& launch, BlockIndex block, vo
   ++block_number_;
   start_.notify_all();
   finish_.wait(lock, [this] { return running_ == 0; });
-  if (error_) {
-    const Error error = *error_;
-    error_.reset();
-    throw error;
-  }
+  if (error_) throw Error(*std::exchange(error_, std::nullopt));
 }
 
 void ThreadEngine::work(std::uint32_t index) {

@@ -63,7 +63,7 @@ void read_processor(CpuSnapshot& snapshot) {
   if ((snapshot.leaf1_ecx & bit(27)) != 0) snapshot.xcr0 = read_xcr0();
   std::array<char, 48> brand{};
   for (std::uint32_t part = 0; part < 3; ++part) {
-    if (read(0x80000002U + part)) std::memcpy(brand.data() + 16 * part, r.data(), 16);
+    if (read(0x80000002U + part)) std::memcpy(brand.data() + std::size_t{16} * part, r.data(), 16);
   }
   snapshot.brand.assign(brand.data(), strnlen(brand.data(), brand.size()));
   while (!snapshot.brand.empty() && snapshot.brand.back() == ' ') snapshot.brand.pop_back();

@@ -120,7 +120,7 @@ void CpuBackend::do_launch(Native kernel, const LaunchRecord& record, Native str
   launch.block = record.block;
   launch.shared_bytes = record.shared_bytes;
   std::copy_n(record.arguments.begin(), record.argument_bytes, launch.arguments.begin());
-  enqueue(stream_of(stream), std::move(launch));
+  enqueue(stream_of(stream), launch);
 }
 
 }  // namespace kdart::cpu

@@ -112,7 +112,8 @@ void KernelRunner::verify() {
   for (const auto& weak : memory_) {
     if (const auto memory = weak.lock(); memory != nullptr) {
       const std::string damage = memory->damage();
-      REQUIRE(damage == "");
+      INFO(damage);
+      REQUIRE(damage.empty());
     }
   }
 }

@@ -216,7 +216,8 @@ std::string sets_text(const std::vector<ReportSet>& sets) {
     }
     const auto& manifest = std::get<Manifest>(set.manifest);
     facts.add("kernel set", set_text({manifest.set, manifest.version, manifest.backend, set.origin}));
-    for (const auto& [tool, tool_version] : manifest.toolchain) facts.add("  built by", tool + " " + tool_version);
+    for (const auto& [tool, tool_version] : manifest.toolchain)
+      facts.add("  built by", detail::format("{} {}", tool, tool_version));
     for (const ManifestImage& image : manifest.images) {
       facts.add("  image",
                 detail::format("{} {} {} {}", image.file, image.target, bytes_text(image.bytes), image.sha256));

@@ -63,7 +63,7 @@ struct ModelConfig {
 
   // Reads a config.json's text. Fields stand at the top or under `text_config`. Throws Error(bad_checkpoint) naming the
   // field, what was found and what was expected; nesting and length are bounded, so untrusted text is safe.
-  [[nodiscard]] static KDART_API ModelConfig parse(std::string_view json);
+  [[nodiscard]] static KDART_API ModelConfig parse(std::string_view text);
 };
 
 // The full-size geometries of the checkpoints this layer is made for: "kimi-linear", "kimi-k3", "glm-5.3-flash".

@@ -83,7 +83,7 @@ struct Manifest {
   // Reads untrusted text. Throws Error: unsupported_version for a newer schema, invalid_argument naming the field, what
   // was found and what was expected for anything else that is off (unknown fields, duplicate names, a file name with a
   // path in it, a malformed hash, an image that names a kernel the manifest does not describe).
-  [[nodiscard]] static KDART_API Manifest parse(std::string_view json, std::string_view name);
+  [[nodiscard]] static KDART_API Manifest parse(std::string_view text, std::string_view name);
 };
 
 // What selection looks at. Filled by each backend from its driver; in tests from a table.
