@@ -6,11 +6,9 @@
 
 #include <string>
 
-#include "kdart/export.h"
-
 namespace kdart::detail {
 
-[[nodiscard]] KDART_API std::string format_packed(fmt::string_view text, fmt::format_args args);
+[[nodiscard]] std::string format_packed(fmt::string_view text, fmt::format_args args);
 
 // fmt::format, with its check of the text against the arguments at compile time.
 template <class... Args>
