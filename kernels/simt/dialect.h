@@ -26,6 +26,15 @@
 
 using kdart_bf16 = unsigned short;  // the upper half of a float
 
+namespace kdart_simt {
+
+// Eight bf16 as they lie in memory.
+struct Words {
+  unsigned int w[4];
+};
+
+}  // namespace kdart_simt
+
 #define KDART_RESTRICT __restrict__
 
 #include "kernels/kda_params.h"
@@ -42,6 +51,13 @@ namespace kdart_simt {
 
 using u32 = unsigned int;
 using u64 = unsigned long long;
+
+KDART_DEVICE u32 bits_of(float x) {
+  return __builtin_bit_cast(u32, x);
+}
+KDART_DEVICE float float_from_bits(u32 u) {
+  return __builtin_bit_cast(float, u);
+}
 
 // 32 bits: GPUs divide 64-bit numbers in a slow call.
 KDART_DEVICE u32 ceil_div(u32 x, u32 y) {

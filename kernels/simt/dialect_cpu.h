@@ -35,19 +35,10 @@ class Block {
   unsigned int thread_, threads_;
 };
 
-KDART_DEVICE unsigned int bits_of(float x) {
-  return __builtin_bit_cast(unsigned int, x);
-}
-KDART_DEVICE float float_from_bits(unsigned int u) {
-  return __builtin_bit_cast(float, u);
-}
 KDART_DEVICE float square_root(float x) {
   return __builtin_sqrtf(x);
 }
 
-struct Words {
-  unsigned int w[4];
-};
 KDART_DEVICE Words load_words(const kdart_bf16* p) {
   Words words;
   __builtin_memcpy(&words, __builtin_assume_aligned(p, 16), sizeof words);

@@ -26,46 +26,15 @@ struct Block {
   }
 };
 
-KDART_DEVICE unsigned int bits_of(float x) {
-  return __float_as_uint(x);
-}
-KDART_DEVICE float float_from_bits(unsigned int u) {
-  return __uint_as_float(u);
-}
 KDART_DEVICE float square_root(float x) {
   return __fsqrt_rn(x);
 }
 
-struct Words {
-  unsigned int w[4];
-};
 KDART_DEVICE Words load_words(const kdart_bf16* p) {
   const uint4 words = *reinterpret_cast<const uint4*>(p);
   return {{words.x, words.y, words.z, words.w}};
 }
 
-// N floats that one thread works on together.
-template <unsigned int N>
-struct Lanes {
-  float x[N];
-
-  __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (unsigned int i = 0; i < N; ++i) x[i] = 0.0f;
-  }
-  // this += p[0..N) * factor
-  __device__ __forceinline__ void multiply_add(const float* p, float factor) {
-#pragma unroll
-    for (unsigned int i = 0; i < N; ++i) x[i] = x[i] + p[i] * factor;
-  }
-  // this = other + this
-  __device__ __forceinline__ void add(const Lanes& other) {
-#pragma unroll
-    for (unsigned int i = 0; i < N; ++i) x[i] = other.x[i] + x[i];
-  }
-  __device__ __forceinline__ float get(unsigned int i) const { return x[i]; }
-};
-
-constexpr unsigned int gemm_rows = 8;
-
 }  // namespace kdart_simt
+
+#include "kernels/simt/lanes_scalar.h"

@@ -39,47 +39,16 @@ struct Block {
   }
 };
 
-KDART_DEVICE unsigned int bits_of(float x) {
-  return __builtin_bit_cast(unsigned int, x);
-}
-KDART_DEVICE float float_from_bits(unsigned int u) {
-  return __builtin_bit_cast(float, u);
-}
 KDART_DEVICE float square_root(float x) {
   return __builtin_sqrtf(x);
 }
 
-struct Words {
-  unsigned int w[4];
-};
 KDART_DEVICE Words load_words(const kdart_bf16* p) {
   typedef unsigned int Four __attribute__((ext_vector_type(4), may_alias));
   const Four words = *reinterpret_cast<const Four*>(p);
   return {{words.x, words.y, words.z, words.w}};
 }
 
-// N floats that one thread works on together.
-template <unsigned int N>
-struct Lanes {
-  float x[N];
-
-  KDART_DEVICE void clear() {
-#pragma unroll
-    for (unsigned int i = 0; i < N; ++i) x[i] = 0.0f;
-  }
-  // this += p[0..N) * factor
-  KDART_DEVICE void multiply_add(const float* p, float factor) {
-#pragma unroll
-    for (unsigned int i = 0; i < N; ++i) x[i] = x[i] + p[i] * factor;
-  }
-  // this = other + this
-  KDART_DEVICE void add(const Lanes& other) {
-#pragma unroll
-    for (unsigned int i = 0; i < N; ++i) x[i] = other.x[i] + x[i];
-  }
-  KDART_DEVICE float get(unsigned int i) const { return x[i]; }
-};
-
-constexpr unsigned int gemm_rows = 8;
-
 }  // namespace kdart_simt
+
+#include "kernels/simt/lanes_scalar.h"
