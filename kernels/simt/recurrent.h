@@ -25,6 +25,22 @@ KDART_DEVICE float step_column(float* column, u32 stride, const float* q, const 
   return out;
 }
 
+// What both kernels are given, as the contract names it.
+struct Recurrence {
+  const float* q;
+  const float* k;
+  const float* v;
+  const float* gate;
+  const float* beta;
+  float* state;
+  float* out;
+  const u32* slots;
+  u64 slot_stride;
+  u32 slot_count, rows, key_heads, value_heads, key_dim, value_dim;
+  float scale;
+  u32 q_stride, k_stride, v_stride, gate_stride, beta_stride, out_stride;
+};
+
 // Brings one head's q, k and exp(gate) into shared memory. Every thread of the block calls it.
 KDART_DEVICE void load_head(const Block& block, float* shared, u32 key_dim, const float* q, const float* k,
                             const float* gate) {
@@ -37,67 +53,62 @@ KDART_DEVICE void load_head(const Block& block, float* shared, u32 key_dim, cons
   block.barrier();
 }
 
-KDART_KERNEL(recurrent) {
-  KDART_BLOCK(block);
-  float* shared = block.shared();
-  KDART_FOR_BLOCKS(row, z, rows) {
-    const u32 slot = slots != nullptr ? slots[row] : static_cast<u32>(row);
-    KDART_FOR_BLOCKS(h, x, value_heads) {
-      float* out_head = out + row * out_stride + h * value_dim;
-      if (slot >= slot_count) {  // the same for every thread of the block
-        KDART_FOR_THREADS(i, value_dim) out_head[i] = 0.0f;
+// What both kernels do around a step: every head of every row, `part_size` values at a time. step(column, i, v, beta) steps
+// the column of state at `column`, the i-th of its part, and returns its S^T q.
+template <class Step>
+KDART_DEVICE void step_heads(const Block& block, float* shared, const Recurrence& at, u32 part_size, Step step) {
+  KDART_FOR_BLOCKS(row, z, at.rows) {
+    const u32 slot = at.slots != nullptr ? at.slots[row] : static_cast<u32>(row);
+    KDART_FOR_BLOCKS(h, x, at.value_heads) {
+      float* out = at.out + row * at.out_stride + h * at.value_dim;
+      if (slot >= at.slot_count) {  // a padding row, for every thread of the block
+        KDART_FOR_BLOCKS(part, y, at.value_dim / part_size) {
+          KDART_FOR_THREADS(i, part_size) out[part * part_size + i] = 0.0f;
+        }
         continue;
       }
-      const u64 key = key_head_of(h, key_heads, value_heads) * key_dim;
-      load_head(block, shared, key_dim, q + row * q_stride + key, k + row * k_stride + key,
-                gate + row * gate_stride + key);
-      const float* v_head = v + row * v_stride + h * value_dim;
-      const float beta_head = beta[row * beta_stride + h];
-      float* matrix = state + slot * slot_stride + h * key_dim * value_dim;
-      KDART_FOR_THREADS(i, value_dim) {
-        out_head[i] = step_column(matrix + i, value_dim, shared, shared + key_dim, shared + 2 * key_dim, key_dim,
-                                  v_head[i], beta_head) *
-                      scale;
+      const u64 key = key_head_of(h, at.key_heads, at.value_heads) * at.key_dim;
+      load_head(block, shared, at.key_dim, at.q + row * at.q_stride + key, at.k + row * at.k_stride + key,
+                at.gate + row * at.gate_stride + key);
+      const float* v = at.v + row * at.v_stride + h * at.value_dim;
+      const float beta = at.beta[row * at.beta_stride + h];
+      float* matrix = at.state + slot * at.slot_stride + h * at.key_dim * at.value_dim;
+      KDART_FOR_BLOCKS(part, y, at.value_dim / part_size) {
+        KDART_FOR_THREADS(i, part_size) {
+          const u64 value = part * part_size + i;
+          out[value] = step(matrix + value, i, v[value], beta) * at.scale;
+        }
       }
     }
   }
 }
 
+KDART_KERNEL(recurrent) {
+  KDART_BLOCK(block);
+  float* shared = block.shared();
+  const Recurrence at = {q,           k,          v,        gate,        beta,        state,     out,       slots,
+                         slot_stride, slot_count, rows,     key_heads,   value_heads, key_dim,   value_dim, scale,
+                         q_stride,    k_stride,   v_stride, gate_stride, beta_stride, out_stride};
+  step_heads(block, shared, at, value_dim, [&](float* column, u32, float v_i, float beta_h) {
+    return step_column(column, value_dim, shared, shared + key_dim, shared + 2 * key_dim, key_dim, v_i, beta_h);
+  });
+}
+
 KDART_KERNEL(recurrent_smem) {
   KDART_BLOCK(block);
   float* shared = block.shared();
-  float* columns = shared + 3 * key_dim;
-  KDART_FOR_BLOCKS(row, z, rows) {
-    const u32 slot = slots != nullptr ? slots[row] : static_cast<u32>(row);
-    KDART_FOR_BLOCKS(h, x, value_heads) {
-      float* out_head = out + row * out_stride + h * value_dim;
-      if (slot >= slot_count) {  // the same for every thread of the block
-        KDART_FOR_BLOCKS(part, y, value_dim / v_per_block) {
-          KDART_FOR_THREADS(i, v_per_block) out_head[part * v_per_block + i] = 0.0f;
-        }
-        continue;
-      }
-      const u64 key = key_head_of(h, key_heads, value_heads) * key_dim;
-      load_head(block, shared, key_dim, q + row * q_stride + key, k + row * k_stride + key,
-                gate + row * gate_stride + key);
-      const float* v_head = v + row * v_stride + h * value_dim;
-      const float beta_head = beta[row * beta_stride + h];
-      float* matrix = state + slot * slot_stride + h * key_dim * value_dim;
-      KDART_FOR_BLOCKS(part, y, value_dim / v_per_block) {
-        KDART_FOR_THREADS(i, v_per_block) {
-          // A thread copies the columns it steps, so no barrier is needed. An odd stride keeps threads off each other's
-          // shared memory banks.
-          const u64 at = part * v_per_block + i;
-          float* column = columns + static_cast<u64>(i) * (key_dim + 1);
-          for (u32 c = 0; c < key_dim; ++c) column[c] = matrix[static_cast<u64>(c) * value_dim + at];
-          out_head[at] =
-              step_column(column, 1, shared, shared + key_dim, shared + 2 * key_dim, key_dim, v_head[at], beta_head) *
-              scale;
-          for (u32 c = 0; c < key_dim; ++c) matrix[static_cast<u64>(c) * value_dim + at] = column[c];
-        }
-      }
-    }
-  }
+  const Recurrence at = {q,           k,          v,        gate,        beta,        state,     out,       slots,
+                         slot_stride, slot_count, rows,     key_heads,   value_heads, key_dim,   value_dim, scale,
+                         q_stride,    k_stride,   v_stride, gate_stride, beta_stride, out_stride};
+  step_heads(block, shared, at, v_per_block, [&](float* matrix, u32 i, float v_i, float beta_h) {
+    // A thread copies the columns it steps, so no barrier is needed. An odd stride keeps threads off each other's shared
+    // memory banks.
+    float* column = shared + 3 * key_dim + static_cast<u64>(i) * (key_dim + 1);
+    for (u32 c = 0; c < key_dim; ++c) column[c] = matrix[static_cast<u64>(c) * value_dim];
+    const float out_i = step_column(column, 1, shared, shared + key_dim, shared + 2 * key_dim, key_dim, v_i, beta_h);
+    for (u32 c = 0; c < key_dim; ++c) matrix[static_cast<u64>(c) * value_dim] = column[c];
+    return out_i;
+  });
 }
 
 }  // namespace kdart_simt
