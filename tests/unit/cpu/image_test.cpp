@@ -63,7 +63,7 @@ TEST_CASE("a flipped bit in the header is refused or harmless", "[cpu][image]") 
   const auto in_field = [](std::size_t byte, std::size_t offset, std::size_t size) {
     return byte >= offset && byte < offset + size;
   };
-  for (std::size_t bit = 0; bit < 64 * 8; ++bit) {
+  for (std::size_t bit = 0; bit < std::size_t{64} * 8; ++bit) {
     const std::size_t byte = bit / 8;
     INFO("bit " << bit % 8 << " of byte " << byte);
     Bytes flipped = image;
