@@ -29,6 +29,7 @@ kdart_auto_option(KDART_BACKEND_CPU "Build the CPU backend")
 kdart_auto_option(KDART_KERNELS_CPU "Build the kernel set for the CPU backend")
 kdart_auto_option(KDART_KERNELS_CUDA "Build the kernel set for NVIDIA GPUs, with nvcc")
 kdart_auto_option(KDART_KERNELS_HIP "Build the kernel set for AMD GPUs, with clang")
+kdart_auto_option(KDART_KERNELS_VULKAN "Build the kernel set for the Vulkan backend, with glslc")
 
 # The tests reach into the library, and a shared library hides its insides.
 if(BUILD_SHARED_LIBS AND KDART_BUILD_TESTS)

@@ -5,6 +5,7 @@
                                         FOLDER/kernels/<set>_kernels.cpp       its tables
                                         FOLDER/kernels/<set>_params.h          parameter lists for kernels/simt
                                         FOLDER/kernels/<set>_cpu_table.h       the table of a CPU image
+  generate.py glsl CONTRACT FOLDER      FOLDER/kernels/vulkan/<kernel>_arguments.glsl, for kernels/vulkan
   generate.py docs CONTRACT FILE        the reference page
   generate.py check-docs CONTRACT FILE  fails when FILE is not what `docs` would write
 """
@@ -16,19 +17,23 @@ from pathlib import Path
 import emit_cpp
 import emit_device
 import emit_docs
+import emit_glsl
 import model
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, output in (("headers", "folder"), ("docs", "file"), ("check-docs", "file")):
+    for name, output in (("headers", "folder"), ("glsl", "folder"), ("docs", "file"), ("check-docs", "file")):
         command = commands.add_parser(name)
         command.add_argument("contract", type=Path)
         command.add_argument(output, type=Path)
     options = parser.parse_args(arguments)
     try:
         contract = model.load(options.contract)
+        if options.command == "glsl":
+            write_glsl(contract, options.folder)
+            return 0
     except model.ContractError as error:
         print(f"generate.py: {error}", file=sys.stderr)
         return 1
@@ -48,6 +53,11 @@ def write_headers(contract, folder):
     write(folder / "kernels" / f"{contract.set}_kernels.cpp", emit_cpp.source(contract))
     write(folder / "kernels" / f"{contract.set}_params.h", emit_device.params(contract))
     write(folder / "kernels" / f"{contract.set}_cpu_table.h", emit_device.cpu_table(contract))
+
+
+def write_glsl(contract, folder):
+    for name, text in emit_glsl.includes(contract).items():
+        write(folder / "kernels" / "vulkan" / f"{name}_arguments.glsl", text)
 
 
 def write(path, text):

@@ -2,7 +2,8 @@
 """Writes the manifest of a kernel set: what its images hold, as core/include/kdart/kernel_set.h describes it.
 
 The images lie in the manifest's folder. An image of a GPU comes with its compiler's report, from which registers and
-static shared memory are taken and in which a spill is an error. Python's standard library only.
+static shared memory are taken and in which a spill is an error; SPIR-V says itself what it needs. Python's standard
+library only.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import model
 import reports
+import spirv
 
 SCHEMA = 1
 FORMATS = ("elf_shared", "cubin", "ptx", "code_object", "spirv")
@@ -28,7 +30,7 @@ def main(arguments):
         contract = model.load(options.contract)
         tunables = read_tunables(contract, options.tunable)
         images = [describe_image(contract, options, image, tunables) for image in options.image]
-    except (model.ContractError, reports.ReportError, ManifestError, OSError) as error:
+    except (model.ContractError, reports.ReportError, spirv.SpirvError, ManifestError, OSError) as error:
         print(f"manifest.py: {error}", file=sys.stderr)
         return 1
     manifest = {
@@ -86,25 +88,44 @@ def describe_image(contract, options, image, tunables):
     path, target, form = Path(image[0]), image[1], image[2]
     if path.resolve().parent != options.output.resolve().parent:
         raise ManifestError(f"{path} does not lie in the manifest's folder, {options.output.resolve().parent}")
+    data = path.read_bytes()
+    entry = {"file": path.name, "target": target, "format": form}
     resources = {}
+    if form == "spirv":
+        resources, entry["capabilities"] = read_spirv(contract, options.symbol_prefix, path, target, data)
     if len(image) == 4:
         if form not in reports.READERS:
             raise ManifestError(f"{path}: no report is read for a {form} image")
         resources = reports.READERS[form](Path(image[3]).read_text(encoding="utf-8"))
     elif form in reports.READERS:
         raise ManifestError(f"{path}: a {form} image needs its compiler's report")
-    data = path.read_bytes()
     kernels = []
     for kernel in contract.kernels:
         own = {name: tunables.get((target, kernel.name, name), value) for name, value in kernel.tunables.items()}
         symbol = options.symbol_prefix + kernel.name
-        if form in reports.READERS and symbol not in resources:
+        if (form in reports.READERS or form == "spirv") and symbol not in resources:
             if kernel.required:
-                raise ManifestError(f"{path}: the compiler reports no kernel '{symbol}'")
+                raise ManifestError(f"{path}: the image has no kernel '{symbol}'")
             continue
         kernels.append(describe_image_kernel(kernel, symbol, own, resources.get(symbol)))
-    return {"file": path.name, "target": target, "format": form, "bytes": len(data),
-            "sha256": hashlib.sha256(data).hexdigest(), "kernels": kernels}
+    return entry | {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "kernels": kernels}
+
+
+def read_spirv(contract, prefix, path, target, data):
+    """Symbol -> Resources, and the capabilities that the modules of an image need."""
+    kernels = {prefix + kernel.name: kernel for kernel in contract.kernels}
+    resources = {}
+    capabilities = set()
+    for module in spirv.read_modules(data):
+        symbol = module.entry_point
+        if symbol not in kernels or symbol in resources:
+            raise ManifestError(f"{path}: an unknown kernel, or one that is there twice, '{symbol}'")
+        if module.version != target:
+            raise ManifestError(f"{path}: '{symbol}' is {module.version}, and the image is said to be {target}")
+        spirv.check_arguments(kernels[symbol], module)
+        resources[symbol] = reports.Resources(None, module.static_shared_bytes)
+        capabilities.update(module.capabilities)
+    return resources, sorted(capabilities)
 
 
 def describe_image_kernel(kernel, symbol, tunables, resources):
@@ -117,7 +138,8 @@ def describe_image_kernel(kernel, symbol, tunables, resources):
             raise ManifestError(f"kernel '{kernel.name}': the image has its arguments at {resources.arguments}, "
                                 f"the contract at {stated}")
         entry["static_shared_bytes"] = resources.static_shared_bytes
-        entry["registers"] = resources.registers
+        if resources.registers is not None:
+            entry["registers"] = resources.registers
     if tunables:
         entry["tunables"] = tunables
     return entry

@@ -10,7 +10,7 @@ class ReportError(ValueError):
 
 @dataclass
 class Resources:
-    registers: int
+    registers: int | None  # where the compiler says
     static_shared_bytes: int = 0
     arguments: list[tuple[int, int]] | None = None  # (offset, size), where the report has them
 

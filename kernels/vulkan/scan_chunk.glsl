@@ -1,0 +1,95 @@
+// Included once per chunk size KDART_C, which fixes how many values a thread keeps: KDART_SCAN_CHUNK runs one chunk of one head.
+// The thread owns column KDART_THREAD of the state. Shared memory:
+//   first   [key_dim, C]   q exp(gc); then exp(gc_last)
+//   second  [key_dim, C]   w; then k exp(gc_last - gc)
+//   p       [C, C]         tril(q k^T exp(gc_i - gc_j))
+
+#define KDART_SECOND (KDART_C * args.key_dim)
+#define KDART_P (2u * KDART_SECOND)
+
+void KDART_SCAN_CHUNK(Chunk at) {
+  const uint key_dim = args.key_dim;
+  const uint value_dim = args.value_dim;
+  const uint column = KDART_THREAD;
+  const uint64_t gc = at.tile * key_dim;
+
+  barrier();  // the previous chunk's values are read
+  KDART_FOR_THREADS(c, key_dim) {
+    [[dont_unroll]] for (uint i = 0u; i < KDART_C; ++i) {
+      precise float q = 0.0;
+      if (i < at.valid) q = load_q(at.keys + i * at.key_stride + c) * kdart_exp(load_gc(gc + i * key_dim + c));
+      kdart_shared[c * KDART_C + i] = q;
+      kdart_shared[KDART_SECOND + c * KDART_C + i] = load_w(gc + i * key_dim + c);
+    }
+  }
+  KDART_FOR_THREADS(pair, KDART_C * (KDART_C + 1u) / 2u) {
+    uint i = 0u, j = pair;
+    [[dont_unroll]] while (j > i) j -= ++i;
+    precise float dot = 0.0;
+    if (i < at.valid) {
+      [[dont_unroll]] for (uint c = 0u; c < key_dim; ++c) {
+        precise float difference = load_gc(gc + i * key_dim + c) - load_gc(gc + j * key_dim + c);
+        dot = dot + load_q(at.keys + i * at.key_stride + c) * load_k(at.keys + j * at.key_stride + c) *
+                        kdart_exp(difference);
+      }
+    }
+    kdart_shared[KDART_P + i * KDART_C + j] = dot;
+  }
+  barrier();
+
+  precise float v_new[KDART_C];  // v' of this column
+  if (column < value_dim) {
+    precise float from_w[KDART_C];
+    precise float from_q[KDART_C];
+    [[unroll]] for (uint i = 0u; i < KDART_C; ++i) from_w[i] = from_q[i] = 0.0;
+    uint64_t element = at.state + column;
+    [[dont_unroll]] for (uint c = 0u; c < key_dim; ++c, element += value_dim) {
+      const float s = load_state(element);
+      [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
+        from_w[i] = from_w[i] + kdart_shared[KDART_SECOND + c * KDART_C + i] * s;
+        from_q[i] = from_q[i] + kdart_shared[c * KDART_C + i] * s;
+      }
+    }
+    [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
+      v_new[i] = load_u((at.tile + i) * value_dim + column) - from_w[i];
+    }
+    [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
+      precise float inside = 0.0;
+      [[unroll]] for (uint j = 0u; j < KDART_C; ++j) {
+        if (j <= i) inside = inside + kdart_shared[KDART_P + i * KDART_C + j] * v_new[j];
+      }
+      precise float out_i = args.scale * (from_q[i] + inside);
+      if (i < at.valid) store_out(at.values + i * at.value_stride + column, out_i);
+    }
+  }
+  barrier();
+
+  KDART_FOR_THREADS(c, key_dim) {
+    const float last = load_gc(gc + (KDART_C - 1u) * key_dim + c);
+    kdart_shared[c] = kdart_exp(last);
+    [[dont_unroll]] for (uint i = 0u; i < KDART_C; ++i) {
+      precise float k = 0.0;
+      if (i < at.valid) {
+        precise float left = last - load_gc(gc + i * key_dim + c);
+        k = load_k(at.keys + i * at.key_stride + c) * kdart_exp(left);
+      }
+      kdart_shared[KDART_SECOND + c * KDART_C + i] = k;
+    }
+  }
+  barrier();
+  if (column < value_dim) {
+    uint64_t element = at.state + column;
+    [[dont_unroll]] for (uint c = 0u; c < key_dim; ++c, element += value_dim) {
+      precise float s = kdart_shared[c] * load_state(element);
+      [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
+        s = s + kdart_shared[KDART_SECOND + c * KDART_C + i] * v_new[i];
+      }
+      store_state(element, s);
+    }
+  }
+}
+
+#undef KDART_SECOND
+#undef KDART_P
+#undef KDART_SCAN_CHUNK
+#undef KDART_C
