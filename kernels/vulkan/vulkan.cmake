@@ -1,6 +1,6 @@
 # The set for Vulkan devices: one image that holds a SPIR-V module per kernel (contract/spirv.py says how).
 
-find_program(KDART_GLSLC glslc DOC "Compiles GLSL to SPIR-V, for the Vulkan kernel set")
+find_program(KDART_GLSLC glslc DOC "Compiles GLSL to SPIR-V, for the Vulkan backend and its kernel set")
 find_program(KDART_SPIRV_VAL spirv-val DOC "Validates SPIR-V; the Vulkan kernel set is built without it too")
 if(NOT KDART_GLSLC)
   if(KDART_KERNELS_VULKAN STREQUAL "ON")
@@ -80,7 +80,7 @@ kda_write_manifest(
   ARGUMENTS --symbol-prefix kdart_ --tool "glslc=${kda_glslc_version}" --image "${kda_vulkan_image}" ${kda_vulkan_target} spirv)
 add_custom_target(kdart_kernel_set_kda_vulkan ALL DEPENDS "${kda_vulkan_folder}/manifest.json")
 add_dependencies(kdart_kernel_set_kda_vulkan kdart_kda_contract)
-if(DEFINED KDART_BACKEND_VULKAN AND NOT KDART_BACKEND_VULKAN STREQUAL "OFF")
+if(KDART_WITH_VULKAN)
   kdart_embed_kernel_set(
     NAME kda BACKEND vulkan
     MANIFEST "${kda_vulkan_folder}/manifest.json"

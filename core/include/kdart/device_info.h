@@ -43,6 +43,8 @@ struct DeviceInfo {
   DeviceLimits limits;
   std::vector<std::string> features;  // sorted
   std::vector<std::string> quirks;    // named driver workarounds in force, sorted
+  std::string unusable;               // why it cannot be opened (the missing feature by name), "" when it can
+  std::string note;                   // what else the listing should say: the same GPU through another driver, say
 };
 
 enum class LogSeverity : std::uint8_t { debug, info, warning, error };
@@ -51,6 +53,12 @@ using LogCallback = std::function<void(LogSeverity, std::string_view)>;
 // How the CPU backend runs a block that has barriers: one fiber per thread (fast), or one operating system thread per
 // thread (slow; what ThreadSanitizer can see).
 enum class CpuEngine : std::uint8_t { fibers, threads };
+
+// Have the driver's own checking layers look at every call (Vulkan: the Khronos validation layer). What they find goes to
+// OpenOptions::log. Slow; for tests and for finding a fault. Refused (unsupported) where the layer is not installed;
+// other backends ignore it. gpu_assisted also checks every memory access of a kernel: give each allocation its own buffer
+// with it (dedicated_buffers), since it sees no overrun inside a shared one.
+enum class DriverChecks : std::uint8_t { none, core, gpu_assisted };
 
 // Every field has a default, so that {.memory_limit = n} draws no warning.
 struct OpenOptions {
@@ -64,6 +72,10 @@ struct OpenOptions {
   LogCallback log = {};
   // Each allocation a buffer of its own with guards (Vulkan validation). Ignored where it has no meaning.
   bool dedicated_buffers = false;
+  DriverChecks driver_checks = DriverChecks::none;
+  // Driver workarounds by name, as DeviceInfo::quirks lists them: "name" forces one on, "-name" off. An unknown name is
+  // invalid_argument.
+  std::vector<std::string> quirk_overrides = {};
   // CPU backend only. 0 threads: one per core.
   CpuEngine cpu_engine = CpuEngine::fibers;
   std::uint32_t cpu_threads = 0;

@@ -1,0 +1,115 @@
+#include "backends/vulkan/graph.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "backends/vulkan/device.h"
+#include "backends/vulkan/errors.h"
+
+namespace kdart::vulkan {
+namespace {
+
+constexpr std::uint64_t argument_memory_bytes = std::uint64_t{64} << 10;
+constexpr std::uint64_t argument_alignment = 16;
+
+}  // namespace
+
+VulkanGraph::VulkanGraph(const LogicalDevice& device, const BytePipelines& pipelines)
+    : device_(&device), recorder_(device.fn(), device.pipeline_layout(), pipelines) {
+  const DeviceFunctions& fn = device.fn();
+  VkCommandPoolCreateInfo pool{};
+  pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+  pool.queueFamilyIndex = device.plan().queue_family;
+  check_vk(fn.vkCreateCommandPool(device.get(), &pool, nullptr, &pool_), "creating a command pool");
+  try {
+    VkCommandBufferAllocateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    info.commandPool = pool_;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = 1;
+    check_vk(fn.vkAllocateCommandBuffers(device.get(), &info, &commands_), "allocating a command buffer");
+    recorder_.begin(commands_, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT);
+  } catch (...) {
+    fn.vkDestroyCommandPool(device.get(), pool_, nullptr);
+    throw;
+  }
+}
+
+VulkanGraph::~VulkanGraph() {
+  device_->fn().vkDestroyCommandPool(device_->get(), pool_, nullptr);
+}
+
+std::uint64_t VulkanGraph::keep_arguments(std::span<const std::byte> arguments) {
+  if (arguments_.empty() || arguments_used_ + arguments.size() > argument_memory_bytes) {
+    arguments_.emplace_back(*device_, argument_memory_bytes, device_->plan().upload_types, true);
+    arguments_used_ = 0;
+  }
+  const MemoryBuffer& memory = arguments_.back();
+  const std::uint64_t offset = arguments_used_;
+  std::memcpy(memory.data() + offset, arguments.data(), arguments.size());
+  arguments_used_ = (offset + arguments.size() + argument_alignment - 1) / argument_alignment * argument_alignment;
+  return memory.address() + offset;
+}
+
+void VulkanGraph::keep_module(std::shared_ptr<VulkanModule> module) {
+  if (std::find(modules_.begin(), modules_.end(), module) == modules_.end()) modules_.push_back(std::move(module));
+}
+
+std::shared_ptr<const VulkanGraph> Capture::finish() {
+  open_.store(false, std::memory_order_release);
+  std::shared_ptr<VulkanGraph> graph = std::exchange(graph_, nullptr);
+  graph->finish();
+  return graph;
+}
+
+void Capture::abort() noexcept {
+  open_.store(false, std::memory_order_release);
+  graph_.reset();
+}
+
+// --- the backend's graph group ----------------------------------------------------------------------------------------
+
+Capture* VulkanBackend::active_capture(VulkanStream& stream) noexcept {
+  if (stream.capture == nullptr) return nullptr;
+  if (stream.capture->open()) return stream.capture.get();
+  stream.capture.reset();
+  return nullptr;
+}
+
+void VulkanBackend::do_begin_capture(Native stream) {
+  stream_of(stream).capture =
+      std::make_shared<Capture>(std::make_shared<VulkanGraph>(parts_->device, parts_->pipelines));
+}
+
+GpuBackend::Native VulkanBackend::do_end_capture(Native stream) {
+  const std::shared_ptr<Capture> capture = std::exchange(stream_of(stream).capture, nullptr);
+  std::shared_ptr<const VulkanGraph> graph = capture->finish();
+  const Native native = native_of(graph.get());
+  const std::lock_guard lock(parts_->mutex);
+  parts_->graphs.emplace(native, std::move(graph));
+  return native;
+}
+
+void VulkanBackend::do_abort_capture(Native stream) {
+  const std::shared_ptr<Capture> capture = std::exchange(stream_of(stream).capture, nullptr);
+  if (capture != nullptr) capture->abort();
+}
+
+void VulkanBackend::do_launch_graph(Native graph, Native stream) {
+  std::shared_ptr<const VulkanGraph> held;
+  {
+    const std::lock_guard lock(parts_->mutex);
+    held = parts_->graphs.at(graph);
+  }
+  stream_of(stream).launch_graph(std::move(held));
+}
+
+// A launch that is still pending keeps the graph until it has passed.
+void VulkanBackend::do_destroy_graph(Native graph) {
+  std::shared_ptr<const VulkanGraph> released;  // outside the lock
+  const std::lock_guard lock(parts_->mutex);
+  if (auto entry = parts_->graphs.extract(graph)) released = std::move(entry.mapped());
+}
+
+}  // namespace kdart::vulkan

@@ -1,0 +1,329 @@
+#include "backends/vulkan/loader.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "backends/vulkan/errors.h"
+#include "core/runtime/fail.h"
+#include "core/runtime/messages.h"
+
+namespace kdart::vulkan {
+namespace {
+
+constexpr const char* versioned_name = "libvulkan.so.1";
+constexpr const char* bare_name = "libvulkan.so";
+constexpr const char* entry_name = "vkGetInstanceProcAddr";
+constexpr const char* checks_layer = "VK_LAYER_KHRONOS_validation";
+
+// --- the library ------------------------------------------------------------------------------------------------------
+
+struct Opened {
+  void* handle = nullptr;
+  PFN_vkGetInstanceProcAddr entry = nullptr;
+};
+
+// Opens one name; on failure adds the name and the reason to `tried`.
+Opened open_name(const std::string& name, std::vector<std::string>& tried) {
+  if (name.empty()) {  // dlopen would give the program itself
+    tried.emplace_back("'': an empty name");
+    return {};
+  }
+  Opened opened;
+  opened.handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (opened.handle == nullptr) {
+    const char* words = dlerror();
+    tried.push_back(detail::format("{}: {}", detail::quote(name), words == nullptr ? "no reason given" : words));
+    return {};
+  }
+  opened.entry = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(opened.handle, entry_name));
+  if (opened.entry == nullptr) {
+    tried.push_back(detail::format("{}: it is a library without {}", detail::quote(name), entry_name));
+    dlclose(opened.handle);
+    return {};
+  }
+  return opened;
+}
+
+// A copy that the process has open under the versioned name, so that two do not live side by side.
+Opened find_open_copy() {
+  Opened opened;
+  opened.handle = dlopen(versioned_name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (opened.handle == nullptr) {
+    static_cast<void>(dlerror());  // not an error
+    return {};
+  }
+  opened.entry = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(opened.handle, entry_name));
+  if (opened.entry == nullptr) dlclose(opened.handle);
+  return opened.entry == nullptr ? Opened{} : opened;
+}
+
+Opened open_library(const OpenOptions& options) {
+  std::vector<std::string> tried;
+  Opened opened;
+  if (options.driver_path) {
+    opened = open_name(*options.driver_path, tried);
+  } else {
+    opened = find_open_copy();
+    std::vector<std::string> names = options.driver_names;
+    if (names.empty()) names = {versioned_name, bare_name};
+    for (auto name = names.begin(); opened.entry == nullptr && name != names.end(); ++name)
+      opened = open_name(*name, tried);
+  }
+  if (opened.entry == nullptr)
+    detail::fail(ErrorCode::driver_missing, "no Vulkan loader could be opened; tried {}", fmt::join(tried, "; "));
+  return opened;
+}
+
+std::string file_of(void* handle, PFN_vkGetInstanceProcAddr entry) {
+  link_map* map = nullptr;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0 && map->l_name != nullptr && *map->l_name != '\0')
+    return map->l_name;
+  Dl_info info{};  // a loader that is linked into the program has no name in the map
+  if (dladdr(reinterpret_cast<void*>(entry), &info) != 0 && info.dli_fname != nullptr) return info.dli_fname;
+  return {};
+}
+
+// --- the instance -----------------------------------------------------------------------------------------------------
+
+std::string version_text(std::uint32_t version) {
+  return detail::format("{}.{}.{}", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
+                        VK_API_VERSION_PATCH(version));
+}
+
+// The instance version to ask for: what this backend knows, or the loader's where that is less.
+std::uint32_t choose_version(const Library& library) {
+  std::uint32_t version = VK_API_VERSION_1_0;  // a loader of Vulkan 1.0 has no such function
+  if (const auto ask = library.functions().vkEnumerateInstanceVersion; ask != nullptr)
+    check_vk(ask(&version), "asking the Vulkan loader for its version");
+  if (version < VK_API_VERSION_1_2) {
+    detail::fail(ErrorCode::driver_too_old, "the Vulkan loader {} has version {}, and 1.2 is needed",
+                 detail::quote(library.file()), version_text(version));
+  }
+  return version < VK_API_VERSION_1_3 ? version : VK_API_VERSION_1_3;
+}
+
+// Reads a list that the driver gives in two calls; it may grow between them.
+template <class Item, class Ask>
+std::vector<Item> read_list(Ask ask, std::string_view doing) {
+  for (;;) {
+    std::uint32_t count = 0;
+    check_vk(ask(&count, nullptr), doing);
+    std::vector<Item> items(count);
+    const VkResult result = ask(&count, items.data());
+    if (result == VK_INCOMPLETE) continue;
+    check_vk(result, doing);
+    items.resize(count);
+    return items;
+  }
+}
+
+bool has_layer(const GlobalFunctions& global, std::string_view name) {
+  const auto layers = read_list<VkLayerProperties>(
+      [&](std::uint32_t* count, VkLayerProperties* items) {
+        return global.vkEnumerateInstanceLayerProperties(count, items);
+      },
+      "listing Vulkan's layers");
+  return std::any_of(layers.begin(), layers.end(),
+                     [&](const VkLayerProperties& layer) { return name == layer.layerName; });
+}
+
+// An instance extension of the loader and its drivers (null), or of a layer.
+bool has_instance_extension(const GlobalFunctions& global, const char* layer, std::string_view name) {
+  const auto extensions = read_list<VkExtensionProperties>(
+      [&](std::uint32_t* count, VkExtensionProperties* items) {
+        return global.vkEnumerateInstanceExtensionProperties(layer, count, items);
+      },
+      "listing Vulkan's instance extensions");
+  return std::any_of(extensions.begin(), extensions.end(),
+                     [&](const VkExtensionProperties& extension) { return name == extension.extensionName; });
+}
+
+VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                          VkDebugUtilsMessageTypeFlagsEXT /*types*/,
+                                          const VkDebugUtilsMessengerCallbackDataEXT* data, void* user) noexcept {
+  const auto& log = *static_cast<const LogCallback*>(user);
+  if (!log) return VK_FALSE;
+  try {
+    const bool error = severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+    log(error ? LogSeverity::error : LogSeverity::warning,
+        detail::format("{}: {}", data->pMessageIdName == nullptr ? "Vulkan" : data->pMessageIdName,
+                       data->pMessage == nullptr ? "" : data->pMessage));
+  } catch (...) {  // nothing may pass through the driver's frames
+  }
+  return VK_FALSE;  // the call that drew the message goes on
+}
+
+// What vkCreateInstance is given. Refers to itself.
+struct InstanceRequest {
+  std::vector<const char*> layers, extensions;
+  std::array<VkValidationFeatureEnableEXT, 2> checks{};
+  VkValidationFeaturesEXT features{};
+  VkDebugUtilsMessengerCreateInfoEXT messenger{};
+  VkApplicationInfo application{};
+  VkInstanceCreateInfo info{};
+
+  InstanceRequest(const GlobalFunctions& global, std::uint32_t version, DriverChecks wanted, LogCallback& log);
+  InstanceRequest(const InstanceRequest&) = delete;
+  InstanceRequest& operator=(const InstanceRequest&) = delete;
+
+ private:
+  void add_checks(const GlobalFunctions& global, DriverChecks wanted, LogCallback& log);
+};
+
+InstanceRequest::InstanceRequest(const GlobalFunctions& global, std::uint32_t version, DriverChecks wanted,
+                                 LogCallback& log) {
+  application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
+  application.pEngineName = "kdart";
+  application.apiVersion = version;
+  info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+  info.pApplicationInfo = &application;
+  // Without it the loader hides devices that are not fully conformant, such as MoltenVK's.
+  if (has_instance_extension(global, nullptr, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) {
+    extensions.push_back(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
+    info.flags = VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
+  }
+  if (wanted != DriverChecks::none) add_checks(global, wanted, log);
+  info.enabledLayerCount = static_cast<std::uint32_t>(layers.size());
+  info.ppEnabledLayerNames = layers.data();
+  info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
+}
+
+void InstanceRequest::add_checks(const GlobalFunctions& global, DriverChecks wanted, LogCallback& log) {
+  if (!has_layer(global, checks_layer)) {
+    const char* path = std::getenv("VK_LAYER_PATH");
+    detail::fail(ErrorCode::unsupported, "driver_checks need the layer {}, which is not installed{}", checks_layer,
+                 path == nullptr ? std::string() : detail::format(" (VK_LAYER_PATH is {})", detail::quote(path)));
+  }
+  if (!has_instance_extension(global, checks_layer, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME)) {
+    detail::fail(ErrorCode::unsupported, "driver_checks need the extension {}, which the layer {} does not have",
+                 VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME, checks_layer);
+  }
+  layers.push_back(checks_layer);
+  extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+  extensions.push_back(VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
+
+  features.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT;
+  if (wanted == DriverChecks::gpu_assisted) {
+    checks = {VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT,
+              VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_RESERVE_BINDING_SLOT_EXT};
+    features.enabledValidationFeatureCount = 2;
+  } else {
+    checks = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
+    features.enabledValidationFeatureCount = 1;
+  }
+  features.pEnabledValidationFeatures = checks.data();
+
+  messenger.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
+  messenger.messageSeverity =
+      VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+  messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
+                          VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
+  messenger.pfnUserCallback = on_message;
+  messenger.pUserData = &log;
+  features.pNext = &messenger;  // hears of the instance's own making and end
+  info.pNext = &features;
+}
+
+[[noreturn]] void fail_no_driver(VkResult result, const std::string& loader) {
+  std::string settings;
+  for (const char* name :
+       {"VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LOADER_DRIVERS_SELECT", "VK_LOADER_DRIVERS_DISABLE"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') settings += detail::format("; {} is {}", name, detail::quote(value));
+  }
+  throw Error(ErrorCode::driver_missing,
+              detail::format("the Vulkan loader {} found no driver that starts{}", detail::quote(loader), settings),
+              result, result_name(result));
+}
+
+}  // namespace
+
+Library::Library(const OpenOptions& options) {
+  const Opened opened = open_library(options);
+  file_ = file_of(opened.handle, opened.entry);
+  functions_.vkGetInstanceProcAddr = opened.entry;
+#define KDART_VK_LOAD(name) functions_.name = reinterpret_cast<PFN_##name>(opened.entry(nullptr, #name));
+  KDART_VK_GLOBAL_FUNCTIONS(KDART_VK_LOAD)
+#undef KDART_VK_LOAD
+  if (functions_.vkCreateInstance == nullptr || functions_.vkEnumerateInstanceExtensionProperties == nullptr ||
+      functions_.vkEnumerateInstanceLayerProperties == nullptr) {
+    detail::fail(ErrorCode::driver_too_old, "the Vulkan loader {} does not give vkCreateInstance and what lists layers",
+                 detail::quote(file_));
+  }
+}
+
+InstanceFunctions load_instance_functions(PFN_vkGetInstanceProcAddr get, VkInstance instance) {
+  InstanceFunctions functions;
+#define KDART_VK_LOAD(name) functions.name = reinterpret_cast<PFN_##name>(get(instance, #name));
+#define KDART_VK_NEED(name) \
+  KDART_VK_LOAD(name)       \
+  if (functions.name == nullptr) detail::fail(ErrorCode::driver_too_old, "the Vulkan instance has no " #name);
+  KDART_VK_INSTANCE_FUNCTIONS(KDART_VK_NEED)
+  KDART_VK_OPTIONAL_INSTANCE_FUNCTIONS(KDART_VK_LOAD)
+#undef KDART_VK_NEED
+#undef KDART_VK_LOAD
+  return functions;
+}
+
+DeviceFunctions load_device_functions(PFN_vkGetDeviceProcAddr get, VkDevice device) {
+  DeviceFunctions functions;
+#define KDART_VK_NEED(name)                                          \
+  functions.name = reinterpret_cast<PFN_##name>(get(device, #name)); \
+  if (functions.name == nullptr) detail::fail(ErrorCode::driver_too_old, "the Vulkan device has no " #name);
+  KDART_VK_DEVICE_FUNCTIONS(KDART_VK_NEED)
+#undef KDART_VK_NEED
+  return functions;
+}
+
+std::vector<VkPhysicalDevice> enumerate_devices(const InstanceFunctions& functions, VkInstance instance) {
+  for (;;) {
+    std::uint32_t count = 0;
+    VkResult result = functions.vkEnumeratePhysicalDevices(instance, &count, nullptr);
+    std::vector<VkPhysicalDevice> devices(count);
+    if (result == VK_SUCCESS && count != 0)
+      result = functions.vkEnumeratePhysicalDevices(instance, &count, devices.data());
+    if (result == VK_INCOMPLETE) continue;  // one came meanwhile
+    if (result == VK_ERROR_INITIALIZATION_FAILED || result == VK_ERROR_INCOMPATIBLE_DRIVER) return {};
+    check_vk(result, "listing Vulkan's devices");
+    devices.resize(count);
+    return devices;
+  }
+}
+
+Instance::Instance(std::shared_ptr<const Library> library, const OpenOptions& options)
+    : library_(std::move(library)),
+      api_version_(choose_version(*library_)),
+      log_(std::make_unique<LogCallback>(options.log)) {
+  const GlobalFunctions& global = library_->functions();
+  const InstanceRequest request(global, api_version_, options.driver_checks, *log_);
+  const VkResult result = global.vkCreateInstance(&request.info, nullptr, &instance_);
+  if (result == VK_ERROR_INCOMPATIBLE_DRIVER || result == VK_ERROR_INITIALIZATION_FAILED)
+    fail_no_driver(result, library_->file());
+  check_vk(result, "creating a Vulkan instance");
+  try {
+    functions_ = load_instance_functions(global.vkGetInstanceProcAddr, instance_);
+    if (options.driver_checks != DriverChecks::none && functions_.vkCreateDebugUtilsMessengerEXT != nullptr) {
+      check_vk(functions_.vkCreateDebugUtilsMessengerEXT(instance_, &request.messenger, nullptr, &messenger_),
+               "listening to Vulkan's checks");
+    }
+  } catch (...) {
+    const auto destroy =
+        reinterpret_cast<PFN_vkDestroyInstance>(global.vkGetInstanceProcAddr(instance_, "vkDestroyInstance"));
+    if (destroy != nullptr) destroy(instance_, nullptr);
+    throw;
+  }
+}
+
+Instance::~Instance() {
+  if (messenger_ != VK_NULL_HANDLE) functions_.vkDestroyDebugUtilsMessengerEXT(instance_, messenger_, nullptr);
+  functions_.vkDestroyInstance(instance_, nullptr);
+}
+
+}  // namespace kdart::vulkan
