@@ -6,3 +6,5 @@ uint valid_rows(uint64_t index) {
   const uint64_t left = args.tokens - index * args.chunk;
   return left < args.chunk ? uint(left) : args.chunk;
 }
+
+const uint at_once = 4u;  // elements whose loads are on their way together; divides key_dim

@@ -15,12 +15,19 @@ void main() {
       const uint64_t first = tile * outputs;
       barrier();  // the previous tile's partials are read
       KDART_FOR_THREADS(l, partial_count) {
-        [[dont_unroll]] for (uint o = 0u; o < outputs; o += 4u) {
-          vec4 sums = vec4(0.0);
+        // Eight outputs together, so that enough loads are on their way.
+        [[dont_unroll]] for (uint o = 0u; o < outputs; o += 8u) {
+          vec4 low = vec4(0.0), high = vec4(0.0);
           [[dont_unroll]] for (uint64_t at = l * 8u; at < args.k; at += partial_count * 8u) {
-            sums = add_eight(sums, row * args.lda + at, load_weights(first + o, at));
+            const Weights low_weights = load_weights(first + o, at), high_weights = load_weights(first + o + 4u, at);
+            const Inputs inputs = load_inputs(row * args.lda + at);
+            low = add_eight(low, inputs, low_weights);
+            high = add_eight(high, inputs, high_weights);
           }
-          [[unroll]] for (uint i = 0u; i < 4u; ++i) kdart_shared[(o + i) * partial_stride + l] = sums[i];
+          [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            kdart_shared[(o + i) * partial_stride + l] = low[i];
+            kdart_shared[(o + 4u + i) * partial_stride + l] = high[i];
+          }
         }
       }
       barrier();

@@ -33,14 +33,22 @@ Weights load_weights(uint64_t first, uint64_t at) {
   return weights;
 }
 
-// `sums` plus the products of eight elements of A, from its element `at` on, with `weights`.
-vec4 add_eight(vec4 sums, uint64_t at, Weights weights) {
+// Eight elements of A, from its element `at` on.
+struct Inputs {
+  vec4 even, odd;
+};
+
+Inputs load_inputs(uint64_t at) {
   const uvec4 words = load_a_words(at);
-  const vec4 even = widen_even(words), odd = widen_odd(words);
+  return Inputs(widen_even(words), widen_odd(words));
+}
+
+// `sums` plus the products of eight elements of A with `weights`.
+vec4 add_eight(vec4 sums, Inputs inputs, Weights weights) {
   precise vec4 result = sums;
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    result = result + weights.even[i] * vec4(even[i]);
-    result = result + weights.odd[i] * vec4(odd[i]);
+    result = result + weights.even[i] * vec4(inputs.even[i]);
+    result = result + weights.odd[i] * vec4(inputs.odd[i]);
   }
   return result;
 }

@@ -1,5 +1,5 @@
 // Included once per chunk size KDART_C, which fixes how many values a thread keeps: KDART_PREPARE_CHUNK prepares one chunk of
-// one head. Shared memory: the cumulative gate [C, key_dim], A [C, C], beta [C].
+// one head. Shared memory: the cumulative gate [C, key_dim], which becomes its exp; A [C, C]; beta [C].
 
 #define KDART_A (KDART_C * args.key_dim)
 #define KDART_BETA (KDART_A + KDART_C * KDART_C)
@@ -35,10 +35,16 @@ void KDART_PREPARE_CHUNK(Chunk at) {
     [[dont_unroll]] while (j >= i) j -= i++;
     precise float dot = 0.0;
     if (i < at.valid) {
-      [[dont_unroll]] for (uint c = 0u; c < key_dim; ++c) {
-        precise float difference = kdart_shared[i * key_dim + c] - kdart_shared[j * key_dim + c];
-        dot = dot + load_k(at.keys + i * at.key_stride + c) * load_k(at.keys + j * at.key_stride + c) *
-                        kdart_exp(difference);
+      [[dont_unroll]] for (uint c = 0u; c < key_dim; c += at_once) {
+        float k_i[at_once], k_j[at_once];
+        [[unroll]] for (uint e = 0u; e < at_once; ++e) {
+          k_i[e] = load_k(at.keys + i * at.key_stride + c + e);
+          k_j[e] = load_k(at.keys + j * at.key_stride + c + e);
+        }
+        [[unroll]] for (uint e = 0u; e < at_once; ++e) {
+          precise float difference = kdart_shared[i * key_dim + c + e] - kdart_shared[j * key_dim + c + e];
+          dot = dot + k_i[e] * k_j[e] * kdart_exp(difference);
+        }
       }
     }
     precise float a = -(kdart_shared[KDART_BETA + i] * dot);
@@ -55,12 +61,15 @@ void KDART_PREPARE_CHUNK(Chunk at) {
     }
   }
   KDART_FOR_THREADS(c, key_dim) {
+    // In a loop of its own: unrolled with the rest, exp would be there KDART_C times.
+    [[dont_unroll]] for (uint i = 0u; i < KDART_C; ++i) {
+      kdart_shared[i * key_dim + c] = kdart_exp(kdart_shared[i * key_dim + c]);
+    }
     precise float x[KDART_C];
     [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
       x[i] = 0.0;
       if (i < at.valid) {
-        x[i] = kdart_shared[KDART_BETA + i] *
-               (load_k(at.keys + i * at.key_stride + c) * kdart_exp(kdart_shared[i * key_dim + c]));
+        x[i] = kdart_shared[KDART_BETA + i] * (load_k(at.keys + i * at.key_stride + c) * kdart_shared[i * key_dim + c]);
       }
       KDART_SUBSTITUTE(i, x)
       store_w((at.tile + i) * key_dim + c, x[i]);

@@ -1,11 +1,12 @@
 // Included once per chunk size KDART_C, which fixes how many values a thread keeps: KDART_SCAN_CHUNK runs one chunk of one head.
 // The thread owns column KDART_THREAD of the state. Shared memory:
-//   first   [key_dim, C]   q exp(gc); then exp(gc_last)
-//   second  [key_dim, C]   w; then k exp(gc_last - gc)
+//   first   gc [C, key_dim]; then q exp(gc) [key_dim, C]; then exp(gc_last) [key_dim]
+//   second  k [C, key_dim]; then w [key_dim, C]; then k exp(gc_last - gc) [key_dim, C]
 //   p       [C, C]         tril(q k^T exp(gc_i - gc_j))
 
 #define KDART_SECOND (KDART_C * args.key_dim)
 #define KDART_P (2u * KDART_SECOND)
+#define KDART_STATES (32u / KDART_C)  // elements of the state that are loaded together; with more, AMD's registers run out
 
 void KDART_SCAN_CHUNK(Chunk at) {
   const uint key_dim = args.key_dim;
@@ -16,24 +17,37 @@ void KDART_SCAN_CHUNK(Chunk at) {
   barrier();  // the previous chunk's values are read
   KDART_FOR_THREADS(c, key_dim) {
     [[dont_unroll]] for (uint i = 0u; i < KDART_C; ++i) {
-      precise float q = 0.0;
-      if (i < at.valid) q = load_q(at.keys + i * at.key_stride + c) * kdart_exp(load_gc(gc + i * key_dim + c));
-      kdart_shared[c * KDART_C + i] = q;
-      kdart_shared[KDART_SECOND + c * KDART_C + i] = load_w(gc + i * key_dim + c);
+      float k = 0.0;
+      if (i < at.valid) k = load_k(at.keys + i * at.key_stride + c);
+      kdart_shared[i * key_dim + c] = load_gc(gc + i * key_dim + c);
+      kdart_shared[KDART_SECOND + i * key_dim + c] = k;
     }
   }
+  barrier();
   KDART_FOR_THREADS(pair, KDART_C * (KDART_C + 1u) / 2u) {
     uint i = 0u, j = pair;
     [[dont_unroll]] while (j > i) j -= ++i;
     precise float dot = 0.0;
     if (i < at.valid) {
-      [[dont_unroll]] for (uint c = 0u; c < key_dim; ++c) {
-        precise float difference = load_gc(gc + i * key_dim + c) - load_gc(gc + j * key_dim + c);
-        dot = dot + load_q(at.keys + i * at.key_stride + c) * load_k(at.keys + j * at.key_stride + c) *
-                        kdart_exp(difference);
+      [[dont_unroll]] for (uint c = 0u; c < key_dim; c += at_once) {
+        float q[at_once];
+        [[unroll]] for (uint e = 0u; e < at_once; ++e) q[e] = load_q(at.keys + i * at.key_stride + c + e);
+        [[unroll]] for (uint e = 0u; e < at_once; ++e) {
+          precise float difference = kdart_shared[i * key_dim + c + e] - kdart_shared[j * key_dim + c + e];
+          dot = dot + q[e] * kdart_shared[KDART_SECOND + j * key_dim + c + e] * kdart_exp(difference);
+        }
       }
     }
     kdart_shared[KDART_P + i * KDART_C + j] = dot;
+  }
+  barrier();
+  KDART_FOR_THREADS(c, key_dim) {
+    [[dont_unroll]] for (uint i = 0u; i < KDART_C; ++i) {
+      precise float q = 0.0;
+      if (i < at.valid) q = load_q(at.keys + i * at.key_stride + c) * kdart_exp(load_gc(gc + i * key_dim + c));
+      kdart_shared[c * KDART_C + i] = q;
+      kdart_shared[KDART_SECOND + c * KDART_C + i] = load_w(gc + i * key_dim + c);
+    }
   }
   barrier();
 
@@ -43,11 +57,14 @@ void KDART_SCAN_CHUNK(Chunk at) {
     precise float from_q[KDART_C];
     [[unroll]] for (uint i = 0u; i < KDART_C; ++i) from_w[i] = from_q[i] = 0.0;
     uint64_t element = at.state + column;
-    [[dont_unroll]] for (uint c = 0u; c < key_dim; ++c, element += value_dim) {
-      const float s = load_state(element);
-      [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
-        from_w[i] = from_w[i] + kdart_shared[KDART_SECOND + c * KDART_C + i] * s;
-        from_q[i] = from_q[i] + kdart_shared[c * KDART_C + i] * s;
+    [[dont_unroll]] for (uint c = 0u; c < key_dim; c += KDART_STATES) {
+      float s[KDART_STATES];
+      [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e, element += value_dim) s[e] = load_state(element);
+      [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e) {
+        [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
+          from_w[i] = from_w[i] + kdart_shared[KDART_SECOND + (c + e) * KDART_C + i] * s[e];
+          from_q[i] = from_q[i] + kdart_shared[(c + e) * KDART_C + i] * s[e];
+        }
       }
     }
     [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
@@ -79,17 +96,22 @@ void KDART_SCAN_CHUNK(Chunk at) {
   barrier();
   if (column < value_dim) {
     uint64_t element = at.state + column;
-    [[dont_unroll]] for (uint c = 0u; c < key_dim; ++c, element += value_dim) {
-      precise float s = kdart_shared[c] * load_state(element);
-      [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
-        s = s + kdart_shared[KDART_SECOND + c * KDART_C + i] * v_new[i];
+    [[dont_unroll]] for (uint c = 0u; c < key_dim; c += KDART_STATES) {
+      precise float s[KDART_STATES];
+      uint64_t from = element;
+      [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e, from += value_dim) s[e] = kdart_shared[c + e] * load_state(from);
+      [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e, element += value_dim) {
+        [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
+          s[e] = s[e] + kdart_shared[KDART_SECOND + (c + e) * KDART_C + i] * v_new[i];
+        }
+        store_state(element, s[e]);
       }
-      store_state(element, s);
     }
   }
 }
 
 #undef KDART_SECOND
 #undef KDART_P
+#undef KDART_STATES
 #undef KDART_SCAN_CHUNK
 #undef KDART_C
