@@ -85,8 +85,6 @@ class PropertyChain {
     facts.subgroup_range_known = subgroup_sizes_.sType != 0 && subgroup_sizes_.minSubgroupSize != 0;
     facts.subgroup_min = facts.subgroup_range_known ? subgroup_sizes_.minSubgroupSize : facts.subgroup_size;
     facts.subgroup_max = facts.subgroup_range_known ? subgroup_sizes_.maxSubgroupSize : facts.subgroup_size;
-    facts.subgroup_size_can_be_required =
-        (subgroup_sizes_.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
   }
 
  private:

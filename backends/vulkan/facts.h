@@ -45,8 +45,8 @@ struct PhysicalDeviceFacts {
   std::optional<PciAddress> pci;                                                      // VK_EXT_pci_bus_info
   std::vector<std::string> extensions;                                                // sorted
 
-  // Features by the names that Vulkan gives their fields ("bufferDeviceAddress", "shaderInt64", ..): those that the device
-  // has, of the ones in features.h. Sorted.
+  // Features by the names that Vulkan gives their fields ("bufferDeviceAddress", "shaderInt64", ..): those that the
+  // device has, of the ones in features.h. Sorted.
   std::vector<std::string> features;
 
   // limits
@@ -60,10 +60,9 @@ struct PhysicalDeviceFacts {
   std::uint64_t non_coherent_atom = 1;
   double timestamp_period = 0;  // nanoseconds per tick
   std::uint32_t subgroup_size = 0;
-  // The sizes that a pipeline may have or ask for; both subgroup_size where the device does not say.
+  // The sizes that a pipeline may have; both subgroup_size where the device does not say.
   std::uint32_t subgroup_min = 0, subgroup_max = 0;
   bool subgroup_range_known = false;               // the device says so: Vulkan 1.3 or VK_EXT_subgroup_size_control
-  bool subgroup_size_can_be_required = false;      // for a compute pipeline
   VkSubgroupFeatureFlags subgroup_operations = 0;  // in compute shaders
 
   std::vector<QueueFamilyFacts> queue_families;

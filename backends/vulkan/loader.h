@@ -11,9 +11,9 @@
 namespace kdart::vulkan {
 
 // libvulkan, opened RTLD_LOCAL: options.driver_path and nothing else; else a copy that the process already has; else
-// options.driver_names, or libvulkan.so.1 and libvulkan.so. Throws Error(driver_missing) with every name tried and the
-// system loader's own words. Never closed: drivers leave thread-local destructors and exit handlers in the process, which
-// would run on code that is gone.
+// options.driver_names, or libvulkan.so.1 and libvulkan.so. Throws Error: driver_missing with every name tried and the
+// system loader's own words, driver_too_old when it is none of Vulkan's loaders. Never closed: drivers leave thread-local
+// destructors and exit handlers in the process, which would run on code that is gone.
 class Library {
  public:
   explicit Library(const OpenOptions& options);
@@ -33,16 +33,17 @@ class Library {
 [[nodiscard]] InstanceFunctions load_instance_functions(PFN_vkGetInstanceProcAddr get, VkInstance instance);
 [[nodiscard]] DeviceFunctions load_device_functions(PFN_vkGetDeviceProcAddr get, VkDevice device);
 
-// VK_ERROR_INITIALIZATION_FAILED and VK_ERROR_INCOMPATIBLE_DRIVER count as no device (Mesa's Intel driver alone answers so
-// on a machine without its GPU); VK_INCOMPLETE is retried. Throws Error otherwise.
+// VK_ERROR_INITIALIZATION_FAILED and VK_ERROR_INCOMPATIBLE_DRIVER count as no device (Mesa's Intel driver alone answers
+// so on a machine without its GPU); VK_INCOMPLETE is retried. Throws Error otherwise.
 [[nodiscard]] std::vector<VkPhysicalDevice> enumerate_devices(const InstanceFunctions& functions, VkInstance instance);
 
-// A Vulkan instance (1.3, or 1.2 where the loader has no more) with what the options ask for: with driver_checks, the Khronos validation layer, whose messages go to
-// options.log (severity as the layer gives it, the text with its message id name). No layer is enabled otherwise, and no
-// extension but VK_EXT_debug_utils and VK_EXT_validation_features for the checks and VK_KHR_portability_enumeration where
-// the loader has it. Throws Error: driver_missing when no driver starts (VK_ERROR_INCOMPATIBLE_DRIVER: the text says that
-// the loader was found and which file, and names VK_DRIVER_FILES and its like when they are set), driver_too_old when the
-// loader has less than Vulkan 1.2, unsupported when driver_checks are asked for and the layer is not installed.
+// A Vulkan instance (1.3, or 1.2 where the loader has no more) with what the options ask for: with driver_checks, the
+// Khronos validation layer, whose warnings and errors go to options.log, each with its message id. No layer is enabled
+// otherwise, and no extension but VK_EXT_debug_utils and VK_EXT_validation_features for the checks and
+// VK_KHR_portability_enumeration where the loader has it. Throws Error: driver_missing when no driver starts
+// (VK_ERROR_INCOMPATIBLE_DRIVER: the text says that the loader was found and which file, and names VK_DRIVER_FILES and its
+// like when they are set), driver_too_old when the loader has less than Vulkan 1.2, unsupported when driver_checks are
+// asked for and the layer is not installed.
 class Instance {
  public:
   Instance(std::shared_ptr<const Library> library, const OpenOptions& options);

@@ -25,8 +25,8 @@ int kind_rank(VkPhysicalDeviceType type) {
   }
 }
 
-// Among drivers for one GPU: the one that its vendor maintains (AMD: RADV, since it gave up AMDVLK in 2025), then others,
-// then those that translate to another API.
+// Among drivers for one GPU: the one that its vendor maintains (AMD: RADV, since it gave up AMDVLK in 2025), then
+// others, then those that translate to another API.
 int driver_rank(VkDriverId driver) {
   switch (driver) {
     case VK_DRIVER_ID_NVIDIA_PROPRIETARY:

@@ -114,7 +114,6 @@ class Planner {
   void describe_for_images();
   void apply_quirks(std::vector<std::string> quirks);
 
-  [[nodiscard]] bool wide_features() const { return version_ >= VK_API_VERSION_1_3; }
   [[nodiscard]] bool is_discrete() const { return facts_.type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU; }
   template <class Fits, class Rank>
   [[nodiscard]] std::vector<std::uint32_t> memory_types(Fits fits, Rank rank) const;
@@ -132,18 +131,14 @@ void Planner::choose_features() {
     lacks(std::string(feature) + (unlisted ? " (the device has it, but it is not listed as enabled)" : ""));
   }
   std::vector<std::string>& features = plan_.features;
-  // What kernel images may ask for beyond it is enabled where it is there, so that what the device is said to be capable
-  // of is true; nothing else is.
+  // What else kernel images may ask for is enabled where it is there, so that what the device is said to be capable of is
+  // true; nothing more is.
   for (const Capability& capability : feature_capabilities) {
     if (has(capability.feature) && !contains(features, capability.feature)) features.emplace_back(capability.feature);
   }
   if (has("timelineSemaphore")) features.emplace_back("timelineSemaphore");
-  if (wide_features()) {
-    // An image that is written for one subgroup size gets it; LocalSizeId in SPIR-V 1.6 needs maintenance4.
-    for (const std::string_view feature : {"subgroupSizeControl", "maintenance4"}) {
-      if (has(feature)) features.emplace_back(feature);
-    }
-  }
+  // SPIR-V 1.6 may state a workgroup's size with LocalSizeId, which needs it.
+  if (version_ >= VK_API_VERSION_1_3 && has("maintenance4")) features.emplace_back("maintenance4");
   std::sort(features.begin(), features.end());
   for (const std::string_view extension : {"VK_EXT_memory_budget", "VK_KHR_portability_subset"}) {
     if (has_extension(facts_, extension) && (adopted_ == nullptr || contains(adopted_->extensions, extension)))
@@ -191,8 +186,8 @@ void Planner::choose_queue() {
       best->timestamp_bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << best->timestamp_bits) - 1;
 }
 
-// The types that fit, by ascending rank, then as the driver has them. Types with any property but the four plain ones are
-// left out: protected, lazily allocated, AMD's device-coherent and uncached (slow, and a feature of their own), RDMA.
+// The types that fit, by ascending rank, then as the driver has them. Types with any property but the four plain ones
+// are left out: protected, lazily allocated, AMD's device-coherent and uncached (slow, and a feature of their own), RDMA.
 template <class Fits, class Rank>
 std::vector<std::uint32_t> Planner::memory_types(Fits fits, Rank rank) const {
   constexpr VkMemoryPropertyFlags plain = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
@@ -251,8 +246,8 @@ void Planner::choose_block_size() {
   }
   plan_.max_block_bytes =
       largest - largest % (64 * kib);  // what a buffer of that size needs must not round up above it
-  // A 64th of the heap strands little of a small one; 256 MiB keep the count of allocations far below the 4,096 that every
-  // driver allows, on the largest.
+  // A 64th of the heap strands little of a small one; 256 MiB keep the count of allocations on the largest far below the
+  // 4,096 that every driver allows.
   plan_.block_bytes = std::clamp(heap / 64 / mib * mib, 1 * mib, 256 * mib);
   plan_.block_bytes = std::min(plan_.block_bytes, plan_.max_block_bytes);
 }
@@ -322,10 +317,9 @@ void Planner::describe_for_images() {
   std::sort(facts.capabilities.begin(), facts.capabilities.end());
   facts.shared_memory_per_block = facts_.max_shared_memory;
   facts.threads_per_block = facts_.max_invocations;
-  // Only sizes that a pipeline is sure to get: any that can be asked for, or the only one there is. Where the compiler
-  // chooses (Intel reports 32 and runs 8 or 16), none is promised, and images for any size remain.
-  const bool on_request = facts_.subgroup_size_can_be_required && contains(plan_.features, "subgroupSizeControl");
-  if (on_request || (facts_.subgroup_range_known && facts_.subgroup_min == facts_.subgroup_max)) {
+  // Only a size that a pipeline is sure to get. Where the compiler chooses among several (AMD, and Intel, which reports 32
+  // and runs 8 or 16) none is promised, and images for any size remain.
+  if (facts_.subgroup_range_known && facts_.subgroup_min == facts_.subgroup_max) {
     facts.subgroup_min = facts_.subgroup_min;
     facts.subgroup_max = facts_.subgroup_max;
   }

@@ -46,8 +46,8 @@ struct DevicePlan {
   std::uint64_t submission_groups = 0;  // workgroups after which a submission is closed (watchdogs); 0: no limit
 };
 
-// `adopted`: the device exists already with exactly these extensions and features enabled and this queue family; then only
-// they count. Throws what quirks_in_force throws.
+// `adopted`: the device exists already with exactly these extensions and features enabled and this queue family; then
+// only they count. Throws what quirks_in_force throws.
 struct AdoptedDevice {
   std::uint32_t api_version = 0;
   std::vector<std::string> extensions, features;
@@ -59,8 +59,8 @@ struct AdoptedDevice {
 // The order in which devices are listed: discrete, integrated, virtual, of no stated kind, CPU, else as the driver has
 // them; usable devices before unusable ones of the same kind. One GPU that two drivers offer (equal PCI address, or equal
 // UUID where one states no address) stays once: the usable one, else the driver that its vendor maintains before others
-// and before translations to another API, else the first; and `shadowed` says which was left out and why. Indices into
-// the input.
+// and those before translations to another API, else the first; and `shadowed` says which was left out and why. Indices
+// into the input.
 struct DeviceOrder {
   struct Entry {
     std::size_t device;
