@@ -6,8 +6,7 @@
 
 #include "core/runtime/format.h"
 #include "kdart/kda_kernels.h"
-#include "kdart/registry.h"
-#include "tests/support/options.h"
+#include "tests/support/device.h"
 #include "tools/reference/judge.h"
 
 namespace kdart::test {
@@ -68,7 +67,7 @@ std::string GuardedMemory::damage() const {
 }
 
 KernelRunner::KernelRunner(const OpenOptions& options, std::shared_ptr<const KernelSet> set)
-    : backend_(open_device(test_device(), options)) {
+    : backend_(open_test_device(options)) {
   if (set == nullptr) set = KernelSet::embedded(kernels::kda_contract(), backend_->info().backend);
   set_ = backend_->load(set);
   stream_ = OwnedStream(backend_);

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/runtime/format.h"
-#include "tests/support/options.h"
 #include "tools/reference/cases.h"
 #include "tools/reference/random_model.h"
 #include "tools/reference/reference.h"
@@ -50,10 +49,6 @@ std::vector<float> rounded(const std::vector<double>& x) {
 }
 
 }  // namespace
-
-std::shared_ptr<GpuBackend> open_test_device(const OpenOptions& options) {
-  return open_device(test_device(), options);
-}
 
 Input random_input(const KdaConfig& config, std::uint32_t tokens, std::uint64_t seed) {
   return {tokens, reference::random_hidden(config, tokens, seed), reference::random_recurrent(config, seed),

@@ -9,12 +9,9 @@
 
 #include "kdart/layer.h"
 #include "kdart/owned.h"
-#include "kdart/registry.h"
+#include "tests/support/device.h"
 
 namespace kdart::test {
-
-// The device that the test program was told to use (--device). A device that is not there is an error, never a skip.
-[[nodiscard]] std::shared_ptr<GpuBackend> open_test_device(const OpenOptions& options = {});
 
 // One sequence and the states it starts from, on the host.
 struct Input {

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <string>
 
+#include "tests/support/device.h"
 #include "tests/support/options.h"
 
 namespace kdart::test {
@@ -18,6 +19,12 @@ struct Options {
 Options& options() {
   static Options instance;
   return instance;
+}
+
+bool lists_only(Catch::Session& session) {
+  const auto& config = session.configData();
+  return config.showHelp || config.libIdentify || config.listTests || config.listTags || config.listReporters ||
+         config.listListeners;
 }
 
 }  // namespace
@@ -40,9 +47,10 @@ int main(int argc, char** argv) {
   std::string data = options.data.string();
 
   Catch::Session session;
-  session.cli(session.cli() | Opt(data, "DIR")["--data"]("folder of the test data (default: tests/data)") |
-              Opt(options.device, "ID")["--device"]("device of the device tests (default: cpu:0)") |
-              Opt(options.required_backend, "BACKEND")["--require-device"]("fail tests that lack a device of BACKEND"));
+  session.cli(
+      session.cli() | Opt(data, "DIR")["--data"]("folder of the test data (default: tests/data)") |
+      Opt(options.device, "ID")["--device"]("device of the device tests (default: cpu:0)") |
+      Opt(options.required_backend, "BACKEND")["--require-device"]("fail when no test ran on a device of BACKEND"));
   if (const int code = session.applyCommandLine(argc, argv); code != 0) return code;
 
   options.data = data;
@@ -50,5 +58,11 @@ int main(int argc, char** argv) {
     std::cerr << "no test data at " << options.data << "; run from the source folder or pass --data DIR\n";
     return 2;
   }
-  return session.run();
+  const int code = session.run();
+  const std::string& required = options.required_backend;
+  if (code != 0 || required.empty() || kdart::test::lists_only(session) || kdart::test::has_opened_device_of(required))
+    return code;
+  std::cerr << "--require-device " << required << ": no test ran on a device of it (--device " << options.device
+            << ")\n";
+  return 1;
 }

@@ -12,8 +12,8 @@ namespace kdart::test {
 // The device that device tests run on: `--device ID`, else "cpu:0".
 [[nodiscard]] const std::string& test_device();
 
-// The backend that must have run at least one test, or "": `--require-device BACKEND`. A test that skips because a
-// device of that backend is absent fails instead.
+// The backend that must have run at least one test, or "": `--require-device BACKEND`. The program fails when the device
+// (--device) is absent, is of another backend, or was opened by no test. Tests that are skipped do not count.
 [[nodiscard]] const std::string& required_backend();
 
 }  // namespace kdart::test

@@ -55,8 +55,7 @@ struct LayerVerdict {
 // One golden checkpoint's short cases through a layer that runs `name`'s kernels.
 class GoldenJudge {
  public:
-  GoldenJudge(const std::string& name, const std::string& model)
-      : backend_(open_device(test_device(), mutant_device_options())) {
+  GoldenJudge(const std::string& name, const std::string& model) : backend_(open_test_device(mutant_device_options())) {
     const std::filesystem::path folder = test_data() / "golden" / model;
     const Checkpoint checkpoint = Checkpoint::open(folder);
     const KdaWeights weights = checkpoint.kda_layer(checkpoint.config().kda_layers.front());
@@ -297,7 +296,7 @@ TEST_CASE("mutants: golden data catches k and v swapped in the state", "[mutants
 
 TEST_CASE("mutants: NaN in the pads catches a product instead of a select, through the layer", "[mutants]") {
   skip_off_cpu();
-  const auto backend = open_device(test_device(), mutant_device_options());
+  const auto backend = open_test_device(mutant_device_options());
   const std::filesystem::path folder = test_data() / "golden" / "head64-mini";
   const Checkpoint checkpoint = Checkpoint::open(folder);
   const KdaWeights weights = checkpoint.kda_layer(checkpoint.config().kda_layers.front());
