@@ -7,7 +7,7 @@ import shlex
 from support import ProbeTest, main, probe
 
 MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "cli.md"
-VERBS = ["list", "info", "kernels", "layer", "report"]
+VERBS = ["list", "info", "kernels", "layer", "report", "bench layer"]
 COMMON = "Every verb"
 
 
@@ -27,13 +27,13 @@ def flags_of(help_text):
 
 class Manual(ProbeTest):
     def help(self, verb):
-        return self.check_ok(verb, "--help").stdout
+        return self.check_ok(*verb.split(), "--help").stdout
 
     def test_every_verb_has_a_section(self):
         titles = [title.removeprefix("kda-probe ") for title in sections() if title.startswith("kda-probe ")]
         self.assertEqual(titles, VERBS)
         for verb in VERBS:
-            self.assertRegex(self.check_ok("--help").stdout, rf"(?m)^  {verb} ")
+            self.assertRegex(self.check_ok("--help").stdout, rf"(?m)^  {verb.split()[0]} ")
 
     def test_flags(self):
         common = documented_flags(sections()[COMMON])
@@ -45,13 +45,14 @@ class Manual(ProbeTest):
         self.assertEqual(flags_of(self.check_ok("--help").stdout), common | {"--version"})
 
     def test_choices_of_mode_and_geometry(self):
-        section = sections()["kda-probe layer"]
-        for flag in ("--mode", "--geometry", "--route"):
-            choices = re.search(rf"{flag} ([a-z0-9_.|-]+)", self.help("layer")).group(1).split("|")
-            row = re.search(rf"^\| `{flag}` .*$", section, flags=re.MULTILINE).group(0)
-            self.assertGreaterEqual(len(choices), 2)
-            for choice in choices:
-                self.assertIn(f"`{choice}`", row)
+        for verb in ("layer", "bench layer"):
+            section = sections()[f"kda-probe {verb}"]
+            for flag in ("--mode", "--geometry", "--route"):
+                choices = re.search(rf"{flag} ([a-z0-9_.|-]+)", self.help(verb)).group(1).strip("|").split("|")
+                row = re.search(rf"^\| `{flag}` .*$", section, flags=re.MULTILINE).group(0)
+                self.assertGreaterEqual(len(choices), 2)
+                for choice in choices:
+                    self.assertIn(f"`{choice}`", row)
 
     def test_exit_codes(self):
         table = sections()["Errors and exit codes"]
@@ -76,7 +77,7 @@ class Manual(ProbeTest):
             arguments = shlex.split(example)[1:]
             with self.subTest(example=example):
                 # With a device that is not there every example ends early; 2 would say that it does not parse.
-                if arguments[0] == "layer" and "--device" not in arguments:
+                if arguments[0] in ("layer", "bench") and "--device" not in arguments:
                     arguments += ["--device", "nosuch:0"]
                 if "--output" in arguments:
                     arguments[arguments.index("--output") + 1] = str(self.folder / "out")

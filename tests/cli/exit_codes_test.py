@@ -6,6 +6,7 @@ import pathlib
 from support import ProbeTest, golden, main, probe, read_safetensors, settings, write_safetensors
 
 MODEL = "kimi-linear-mini"
+TINY = ["--geometry", "2,64,128", "--mode", "decode", "--repeats", "1"]  # of a benchmark
 
 
 class Ok(ProbeTest):
@@ -17,9 +18,13 @@ class Ok(ProbeTest):
             ["kernels", "cpu:0"],
             ["layer", golden(MODEL), "--tokens", "2", "--mode", "decode"],
             ["report"],
+            ["bench", "layer", *TINY],
+            ["bench", "layer", *TINY, "--format", "csv"],
             ["--version"],
             ["--help"],
             ["layer", "--help"],
+            ["bench", "--help"],
+            ["bench", "layer", "--help"],
         ):
             with self.subTest(arguments=arguments):
                 self.assertNotEqual(self.check_ok(*arguments).stdout, "")
@@ -96,6 +101,33 @@ class Usage(ProbeTest):
                 else:
                     self.check_error(2, "usage", *arguments)
 
+    def test_usage_of_bench(self):
+        for arguments in (
+            ["--geometry", "no-such-geometry"],
+            ["--geometry", "kimi-linear,no-such-geometry"],
+            ["--geometry", "2,64"],
+            ["--geometry", "2,96,128"],
+            ["--geometry", "0,64,128"],
+            ["--mode", "prefill_split"],
+            ["--mode", "decode", "--tokens", "2"],
+            ["--tokens", "0"],
+            ["--tokens", "16,"],
+            ["--repeats", "0"],
+            ["--repeats", "1.5"],
+            ["--seed", "-1"],
+            ["--route", "scenic"],
+            ["--device", "gpu zero"],
+            ["--batch", "4"],
+            ["surplus"],
+        ):
+            with self.subTest(arguments=arguments):
+                self.check_error(2, "usage", "bench", "layer", *arguments, command="bench layer")
+        self.check_error(2, "usage", "bench", says=["layer"])
+        self.check_error(2, "usage", "bench", "frobnicate", says=["frobnicate"])
+        self.assertEqual(probe("bench", "layer", *TINY, "--format", "xml").returncode, 2)
+        for arguments in (["list", "--format", "csv"], ["--format", "md", "list"], ["layer", "--format", "csv"]):
+            self.assertEqual(probe(*arguments).returncode, 2)
+
     def test_no_verb_and_an_unknown_one(self):
         for arguments in ([], ["frobnicate"], ["--no-such-flag"]):
             with self.subTest(arguments=arguments):
@@ -118,11 +150,15 @@ class DriverAndDevice(ProbeTest):
         ):
             with self.subTest(arguments=arguments):
                 self.check_error(3, "driver_missing", *arguments, says=["nosuch", "cpu"])
+        arguments = ["bench", "layer", *TINY, "--device", "nosuch:0"]
+        self.check_error(3, "driver_missing", *arguments, says=["nosuch", "cpu"], command="bench layer")
 
     def test_an_index_out_of_range_is_4(self):
         for arguments in (["info", "cpu:99"], ["kernels", "cpu:99"], ["layer", golden(MODEL), "--device", "cpu:99"]):
             with self.subTest(arguments=arguments):
                 self.check_error(4, "no_device", *arguments, says=["99"])
+        arguments = ["bench", "layer", *TINY, "--device", "cpu:99"]
+        self.check_error(4, "no_device", *arguments, says=["99"], command="bench layer")
 
 
 class Input(ProbeTest):
@@ -133,12 +169,29 @@ class Input(ProbeTest):
         self.check_error(5, "io_error", "list", "--kernel-set", self.folder / "absent", says=["absent"])
         self.check_error(5, "kernel_not_found", "kernels", "--without", "nosuch", says=["nosuch"])
         self.check_error(5, "no_matching_image", "kernels", "--set", "cpu", "--target", "nosuch", says=["nosuch"])
+        for name in ("recurrent", "nosuch"):
+            arguments = ["bench", "layer", *TINY, "--without", name]
+            self.check_error(5, "kernel_not_found", *arguments, says=[name], command="bench layer")
 
 
 class DeviceFailure(ProbeTest):
     def test_too_little_device_memory_is_6(self):
         arguments = ["layer", "--geometry", "kimi-k3", "--tokens", "4294967295", "--mode", "prefill"]
         self.check_error(6, "out_of_device_memory", *arguments)
+
+    def test_a_benchmark_says_in_its_row_what_does_not_fit(self):
+        arguments = ["bench", "layer", "--geometry", "2,64,128", "--mode", "prefill", "--tokens", "4294967295,4",
+                     "--repeats", "1"]
+        document = self.check_json(*arguments, exit_code=6)
+        too_long, short = document["results"]
+        self.assertEqual((too_long["error"]["code"], too_long["error"]["exit"]), ("out_of_device_memory", 6))
+        memory = too_long["memory"]
+        self.assertGreater(memory["needed"], memory["free"])
+        for bytes_ in memory.values():
+            self.assertIn(str(bytes_), too_long["error"]["message"])
+        self.assertIsNone(too_long["median_us"])
+        self.assertIsNone(short["error"])
+        self.assertIs(document["pass"], False)
 
 
 class AnythingElse(ProbeTest):

@@ -1,5 +1,7 @@
 """The JSON documents of kda-probe, as docs/cli.md states them."""
 
+import csv
+import io
 import json
 
 from support import ProbeTest, golden, main, probe, settings
@@ -71,6 +73,76 @@ class Layer(ProbeTest):
             for row in document["results"]:
                 del row["seconds_per_token"]
         self.assertEqual(embedded, folder)
+
+
+class BenchLayer(ProbeTest):
+    ARGUMENTS = ["bench", "layer", "--geometry", "2,64,128", "--repeats", "2"]
+
+    def test_the_document(self):
+        document = self.check_json(*self.ARGUMENTS, "--tokens", "5", "--graph", "--seed", "3")
+        self.assertEqual(list(document), ["schema", "command", "device", "kernel_set", "seed", "repeats",
+                                          "copy_bandwidth", "results", "pass"])
+        self.assertEqual(document["command"], "bench layer")
+        self.assertEqual(document["device"], self.check_json("info")["device"])
+        self.assertEqual(document["kernel_set"], self.check_json("info")["kernel_set"])
+        self.assertEqual((document["seed"], document["repeats"], document["pass"]), (3, 2, True))
+        copy = document["copy_bandwidth"]
+        self.assertEqual(list(copy), ["bytes_per_second", "buffer_bytes", "median_us", "min_us", "samples",
+                                      "calls_per_sample", "samples_us"])
+        self.assertAlmostEqual(copy["bytes_per_second"] * copy["median_us"] / 2e6 / copy["buffer_bytes"], 1)
+        self.assertEqual(
+            [(row["mode"], row["tokens"], row["graph"]) for row in document["results"]],
+            [(mode, tokens, graph) for mode, tokens in (("decode", 1), ("decode_k", 4), ("prefill", 5))
+             for graph in (False, True)])
+        for row in document["results"]:
+            self.check_row(row, copy["bytes_per_second"])
+
+    def check_row(self, row, bandwidth):
+        self.assertEqual(list(row), [
+            "geometry", "mode", "tokens", "graph", "route", "recurrent_kernel", "median_us", "min_us", "us_per_token",
+            "p90_over_median", "wall_us", "submit_us", "samples", "calls_per_sample", "bytes", "flops", "floor_us",
+            "over_floor", "rotation", "memory", "samples_us", "samples_wall_us", "error"])
+        self.assertEqual((row["geometry"], row["route"], row["error"]), ("2,64,128", "reference", None))
+        samples = row["samples_us"]
+        self.assertEqual((row["samples"], len(samples), len(row["samples_wall_us"])), (2, 2, 2))
+        self.assertEqual(row["min_us"], min(samples))
+        self.assertAlmostEqual(row["median_us"] / (sum(samples) / 2), 1)
+        self.assertAlmostEqual(row["us_per_token"] * row["tokens"] / row["median_us"], 1)
+        self.assertAlmostEqual(row["p90_over_median"] * row["median_us"] / max(samples), 1)
+        self.assertGreaterEqual(row["wall_us"], row["submit_us"])
+        self.assertGreaterEqual(row["calls_per_sample"], 1)
+        self.assertEqual(list(row["bytes"]), ["weights", "state", "activations", "total"])
+        self.assertEqual(row["bytes"]["activations"], 2 * row["tokens"] * 128 * 2)
+        self.assertEqual(row["bytes"]["state"], 2 * 4 * (2 * 64 * 64 + 3 * 128 * 4))
+        self.assertEqual(row["bytes"]["total"], sum(list(row["bytes"].values())[:3]))
+        self.assertAlmostEqual(row["floor_us"] * bandwidth / row["bytes"]["total"] / 1e6, 1)
+        self.assertAlmostEqual(row["over_floor"] * row["floor_us"] / row["median_us"], 1)
+        self.assertGreater(row["flops"], 0)
+
+    def test_the_table_in_other_formats(self):
+        arguments = [*self.ARGUMENTS, "--mode", "prefill", "--tokens", "5,6"]
+        rows = list(csv.DictReader(io.StringIO(self.check_ok(*arguments, "--format", "csv").stdout)))
+        self.assertEqual([(row["device"], row["geometry"], row["tokens"]) for row in rows],
+                         [("cpu:0", "2,64,128", "5"), ("cpu:0", "2,64,128", "6")])
+        for row in rows:
+            self.assertGreater(float(row["median_us"]), 0)
+            self.assertEqual((row["samples"], row["error"]), ("2", ""))
+        markdown = self.check_ok("--format", "md", *arguments).stdout.splitlines()
+        self.assertEqual(len([line for line in markdown if line.startswith("| 2,64,128 | prefill | ")]), 2)
+        text = self.check_ok(*arguments).stdout.splitlines()
+        self.assertRegex(text[-1], r"^2,64,128  prefill +6  no +reference +[0-9.]+ ")
+
+    def test_geometries_by_name_and_number(self):
+        arguments = ["bench", "layer", "--mode", "decode", "--repeats", "1", "--geometry", "2,64,128,4,64,64",
+                     "--geometry", "2,64,64"]
+        rows = self.check_json(*arguments)["results"]
+        self.assertEqual([row["geometry"] for row in rows], ["2,64,128", "4,64,64", "2,64,64"])
+
+    def test_a_kernel_left_out_is_not_used(self):
+        arguments = [*self.ARGUMENTS, "--mode", "decode"]
+        self.assertEqual(self.check_json(*arguments)["results"][0]["recurrent_kernel"], "recurrent_smem")
+        rows = self.check_json(*arguments, "--without", ",".join(OPTIONAL))["results"]
+        self.assertEqual(rows[0]["recurrent_kernel"], "recurrent")
 
 
 class Kernels(ProbeTest):

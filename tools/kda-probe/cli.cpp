@@ -18,7 +18,9 @@
 namespace kdart::probe {
 namespace {
 
-constexpr std::array<std::string_view, 5> verbs{"list", "info", "kernels", "layer", "report"};
+constexpr std::array<std::string_view, 6> verbs{"list", "info", "kernels", "layer", "report", "bench"};
+
+constexpr std::uint32_t most_repeats = 100000;
 
 [[noreturn]] void usage(const std::string& message) {
   throw Failure("usage", message, ExitCode::usage);
@@ -29,6 +31,9 @@ struct Raw {
   std::string format = "text", output, kernel_set;
   std::string device, set, target, model, geometry, layer, cases, mode = "all", route = "auto", tokens, seed;
   std::vector<std::string> without;
+  std::vector<std::string> geometries, token_lists;  // of bench
+  std::string repeats;
+  bool graph = false;
 };
 
 std::uint64_t number(std::string_view flag, const std::string& text, std::uint64_t least, std::uint64_t most) {
@@ -77,10 +82,13 @@ CLI::Validator one_of(const std::vector<std::string_view>& choices) {
   return {check, ""};
 }
 
-void add_common(CLI::App& app, Raw& raw) {
+const std::vector<std::string_view> formats{"text", "json"};
+const std::vector<std::string_view> bench_formats{"text", "json", "csv", "md"};
+
+void add_common(CLI::App& app, Raw& raw, const std::vector<std::string_view>& choices = formats) {
   app.add_option("--format", raw.format, "text, or json: one document on standard output and nothing else there")
-      ->check(one_of({"text", "json"}))
-      ->type_name("text|json")
+      ->check(one_of(choices))
+      ->type_name(detail::format("{}", fmt::join(choices, "|")))
       ->capture_default_str();
   app.add_option("--output", raw.output, "Write the result to FILE; standard output stays empty")->type_name("FILE");
   app.add_option("--kernel-set", raw.kernel_set,
@@ -177,6 +185,69 @@ void add_report(CLI::App& app, Raw& raw) {
            raw);
 }
 
+// A verb of verbs: what there is to time.
+void add_bench(CLI::App& app, Raw& raw) {
+  CLI::App& bench = *app.add_subcommand("bench", "Time a KDA layer beside what its memory traffic alone takes");
+  bench.require_subcommand(0, 1);
+  add_common(bench, raw, bench_formats);
+  CLI::App& verb = *bench.add_subcommand("layer", "Time the calls of a KDA layer");
+  verb.footer(
+      "Examples:\n"
+      "  kda-probe bench layer\n"
+      "  kda-probe bench layer --geometry kimi-linear --mode decode --graph\n"
+      "  kda-probe bench layer --geometry kimi-k3,glm-5.3-flash --mode prefill --tokens 512,2048 --format json\n"
+      "  kda-probe bench layer --geometry 4,64,256 --repeats 5 --format md");
+  add_common(verb, raw, bench_formats);
+  verb.add_option("--geometry", raw.geometries, "Layers of these sizes with random weights [all that have a name]")
+      ->type_name(detail::format("{}|HEADS,DIM,HIDDEN,..", fmt::join(geometry_names(), "|")))
+      ->allow_extra_args(false);
+  verb.add_option("--device", raw.device, "Device id; cpu means cpu:0 [cpu:0]")->type_name("ID");
+  verb.add_option("--mode", raw.mode, "Which calls to time")
+      ->type_name("all|decode|decode_k|prefill")
+      ->check(one_of({"all", "decode", "decode_k", "prefill"}))
+      ->capture_default_str();
+  verb.add_option("--tokens", raw.token_lists, "Tokens per call of prefill, or of decode_k with --mode decode_k")
+      ->type_name("N,..")
+      ->allow_extra_args(false);
+  verb.add_flag("--graph", raw.graph, "Time replays of a captured call as well");
+  verb.add_option("--repeats", raw.repeats, "Samples per row [50, or what 10 seconds allow]")->type_name("R");
+  verb.add_option("--seed", raw.seed, "Seed of weights and inputs [0]")->type_name("S");
+  verb.add_option("--route", raw.route, "Order of the sums: the best on offer, or that of the reference")
+      ->type_name("auto|reference")
+      ->check(one_of({"auto", "reference"}))
+      ->capture_default_str();
+  add_without(verb, raw);
+}
+
+KdaRoute route(const Raw& raw) {
+  return raw.route == "reference" ? KdaRoute::reference : KdaRoute::automatic;
+}
+
+std::uint64_t seed(const Raw& raw) {
+  return raw.seed.empty() ? 0 : number("--seed", raw.seed, 0, std::numeric_limits<std::uint64_t>::max());
+}
+
+BenchOptions bench_options(const Raw& raw) {
+  BenchOptions options;
+  options.geometries = bench_geometries(names(raw.geometries));
+  if (!raw.device.empty()) options.device = device_id(raw.device);
+  const std::optional<Mode> mode = parse_mode(raw.mode);
+  options.modes = mode ? std::vector<Mode>{*mode} : std::vector<Mode>{Mode::decode, Mode::decode_k, Mode::prefill};
+  for (const std::string& text : names(raw.token_lists)) options.tokens.push_back(number32("--tokens", text, 1));
+  for (const std::uint32_t tokens : options.tokens) {
+    if (mode == Mode::decode && tokens != 1) usage(detail::format("--tokens: decode takes 1 per call, not {}", tokens));
+  }
+  options.graph = raw.graph;
+  if (!raw.repeats.empty()) {
+    options.repeats = static_cast<std::uint32_t>(number("--repeats", raw.repeats, 1, most_repeats));
+  }
+  options.seed = seed(raw);
+  options.route = route(raw);
+  options.without = names(raw.without);
+  options.kernel_set = directory(raw.kernel_set);
+  return options;
+}
+
 LayerOptions layer_options(const Raw& raw) {
   LayerOptions options;
   if (raw.model.empty() && raw.geometry.empty()) usage("layer needs a MODEL_DIR or --geometry");
@@ -190,12 +261,12 @@ LayerOptions layer_options(const Raw& raw) {
   } else {
     options.modes = all_modes();
   }
-  options.route = raw.route == "reference" ? KdaRoute::reference : KdaRoute::automatic;
+  options.route = route(raw);
   options.without = names(raw.without);
   if (!raw.tokens.empty()) {
     options.tokens = number32("--tokens", raw.tokens, raw.mode == to_string(Mode::prefill_split) ? 2 : 1);
   }
-  if (!raw.seed.empty()) options.seed = number("--seed", raw.seed, 0, std::numeric_limits<std::uint64_t>::max());
+  options.seed = seed(raw);
   options.kernel_set = directory(raw.kernel_set);
   return options;
 }
@@ -215,6 +286,13 @@ Invocation invocation(const CLI::App& app, const Raw& raw) {
     usage(detail::format("a verb is missing; the verbs are {}", fmt::join(verbs, ", ")));
   const CLI::App& verb = *app.get_subcommands().front();
   const std::string& name = verb.get_name();
+  if (name != "bench" && raw.format != "text" && raw.format != "json") {
+    usage(detail::format("--format: {} is for benchmarks; {} takes {}", raw.format, name, fmt::join(formats, ", ")));
+  }
+  if (name == "bench") {
+    if (verb.get_subcommands().empty()) usage("bench: what to time is missing; there is: layer");
+    return {"bench layer", bench_options(raw)};
+  }
   if (name == "list") return {name, ListOptions{directory(raw.kernel_set)}};
   if (name == "report") return {name, ReportOptions{directory(raw.kernel_set)}};
   if (name == "kernels") return {name, kernels_options(raw, verb)};
@@ -235,13 +313,23 @@ void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* verb : app.get_subcommands()) refuse_empty_values(*verb);
 }
 
+// That of the verb that the arguments came to, or the program's.
+std::string help_of(const CLI::App& app) {
+  const CLI::App* last = &app;
+  std::string before;
+  for (auto deeper = app.get_subcommands(); !deeper.empty(); deeper = last->get_subcommands()) {
+    before += (before.empty() ? "" : " ") + last->get_name();
+    last = deeper.front();
+  }
+  return last->help(before);
+}
+
 Invocation parse_with(CLI::App& app, Raw& raw, std::vector<std::string> arguments) {
   std::reverse(arguments.begin(), arguments.end());  // as the library wants it
   try {
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
-    const auto verb = app.get_subcommands();
-    return {"help", TextRequest{"help", verb.empty() ? app.help() : verb.front()->help(app.get_name())}};
+    return {"help", TextRequest{"help", help_of(app)}};
   } catch (const CLI::CallForVersion&) {
     return {"version", TextRequest{"version", version()}};
   } catch (const CLI::ParseError& error) {
@@ -249,6 +337,13 @@ Invocation parse_with(CLI::App& app, Raw& raw, std::vector<std::string> argument
   }
   refuse_empty_values(app);
   return invocation(app, raw);
+}
+
+// Of any text; what is wrong with it is said elsewhere.
+Format format(std::string_view name) {
+  if (name == "json") return Format::json;
+  if (name == "csv") return Format::csv;
+  return name == "md" ? Format::md : Format::text;
 }
 
 // The word that stands where the verb belongs, if there is one: the first that is neither a flag nor a flag's value.
@@ -270,8 +365,11 @@ Outline outline(const std::vector<std::string>& arguments) {
   Outline result;
   const std::optional<std::string> verb = verb_word(arguments);
   if (verb && std::find(verbs.begin(), verbs.end(), *verb) != verbs.end()) result.command = verb;
+  if (verb == "bench" && std::find(arguments.begin(), arguments.end(), "layer") != arguments.end()) {
+    result.command = "bench layer";
+  }
   const auto take = [&](std::string_view flag, std::string_view value) {
-    if (flag == "--format") result.output.format = value == "json" ? Format::json : Format::text;
+    if (flag == "--format") result.output.format = format(value);
     if (flag == "--output" && !value.empty()) result.output.file = value;
   };
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -302,12 +400,13 @@ Invocation parse(const std::vector<std::string>& arguments) {
       "  kda-probe layer --help\n"
       "Exit codes: 0 ok, 1 a check failed, 2 usage, 3 backend or driver, 4 device, 5 bad input, 6 device failure,\n"
       "70 anything else.");
-  add_common(app, raw);
+  add_common(app, raw, bench_formats);
   add_list(app, raw);
   add_info(app, raw);
   add_kernels(app, raw);
   add_layer(app, raw);
   add_report(app, raw);
+  add_bench(app, raw);
   return parse_with(app, raw, arguments);
 }
 

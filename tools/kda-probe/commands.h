@@ -1,6 +1,9 @@
 // The verbs. Each does its work and returns what it found; errors leave as Failure.
 #pragma once
 
+#include <memory>
+
+#include "kdart/backend.h"
 #include "options.h"
 #include "results.h"
 
@@ -11,5 +14,8 @@ namespace kdart::probe {
 [[nodiscard]] KernelsResult run_kernels(const KernelsOptions& options);
 [[nodiscard]] LayerResult run_layer(const LayerOptions& options);
 [[nodiscard]] ReportResult run_report(const ReportOptions& options);
+[[nodiscard]] BenchResult run_bench(const BenchOptions& options);
+// The same on a device that is open already; options.device is not looked at.
+[[nodiscard]] BenchResult run_bench(const std::shared_ptr<GpuBackend>& backend, const BenchOptions& options);
 
 }  // namespace kdart::probe

@@ -234,6 +234,75 @@ Json to_document(const ReportResult& result) {
   return json;
 }
 
+Json median_of(const std::vector<double>& samples) {
+  return finite_or_null(median(samples));
+}
+
+// What was measured of a row; null throughout where it was not.
+Json bench_row(const BenchRow& r) {
+  const double us = r.median_us();
+  Json json{{"geometry", r.geometry},
+            {"mode", to_string(r.mode)},
+            {"tokens", r.tokens},
+            {"graph", r.graph},
+            {"route", nullptr},
+            {"recurrent_kernel", nullptr},
+            {"median_us", finite_or_null(us)},
+            {"min_us", finite_or_null(smallest(r.timing.device_us))},
+            {"us_per_token", finite_or_null(us / r.tokens)},
+            {"p90_over_median", finite_or_null(r.deviation())},
+            {"wall_us", median_of(r.timing.wall_us)},
+            {"submit_us", median_of(r.timing.submit_us)},
+            {"samples", r.timing.device_us.size()},
+            {"calls_per_sample", r.timing.calls_per_sample},
+            {"bytes",
+             {{"weights", r.traffic.weights},
+              {"state", r.traffic.state},
+              {"activations", r.traffic.activations},
+              {"total", r.traffic.total()}}},
+            {"flops", r.flops},
+            {"floor_us", finite_or_null(r.floor_us)},
+            {"over_floor", finite_or_null(us / r.floor_us)},
+            {"rotation",
+             {{"weight_sets", r.rotation.weight_sets},
+              {"weight_set_bytes", r.rotation.weight_set_bytes},
+              {"input_sets", r.rotation.input_sets},
+              {"input_set_bytes", r.rotation.input_set_bytes}}},
+            {"memory", {{"needed", r.memory.needed}, {"free", r.memory.free}}},
+            {"samples_us", r.timing.device_us},
+            {"samples_wall_us", r.timing.wall_us},
+            {"error", nullptr}};
+  if (r.route) {
+    json["route"] = *r.route == KdaRoute::reference ? "reference" : "auto";
+    json["recurrent_kernel"] = r.recurrent_kernel;
+  }
+  if (r.error) {
+    json["error"] = problem(r.error->code, r.error->message);
+    json["error"]["exit"] = static_cast<std::uint32_t>(r.error->exit);
+  }
+  return json;
+}
+
+Json to_document(const BenchResult& result) {
+  const CopyBandwidth& copy = result.copy;
+  Json json = document("bench layer");
+  json["device"] = device(result.device);
+  json["kernel_set"] = kernel_set(result.kernels);
+  json["seed"] = result.seed;
+  json["repeats"] = or_null(result.repeats);
+  json["copy_bandwidth"] = {{"bytes_per_second", finite_or_null(copy.bytes_per_second())},
+                            {"buffer_bytes", copy.buffer_bytes},
+                            {"median_us", finite_or_null(copy.median_us())},
+                            {"min_us", finite_or_null(smallest(copy.timing.device_us))},
+                            {"samples", copy.timing.device_us.size()},
+                            {"calls_per_sample", copy.timing.calls_per_sample},
+                            {"samples_us", copy.timing.device_us}};
+  json["results"] = Json::array();
+  for (const BenchRow& r : result.rows) json["results"].push_back(bench_row(r));
+  json["pass"] = result.exit() == ExitCode::ok;
+  return json;
+}
+
 std::string dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }

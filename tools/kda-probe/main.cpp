@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "bench_render.h"
 #include "cli.h"
 #include "commands.h"
 #include "core/runtime/format.h"
@@ -36,17 +37,32 @@ Result carry_out(const ReportOptions& options) {
   return run_report(options);
 }
 
-bool passed(const Result& result) {
-  if (const auto* layer = std::get_if<LayerResult>(&result)) return layer->pass();
-  if (const auto* report = std::get_if<ReportResult>(&result)) return report->pass();
-  return true;
+Result carry_out(const BenchOptions& options) {
+  return run_bench(options);
+}
+
+ExitCode exit_code(const Result& result) {
+  if (const auto* bench = std::get_if<BenchResult>(&result)) return bench->exit();
+  bool passed = true;
+  if (const auto* layer = std::get_if<LayerResult>(&result)) passed = layer->pass();
+  if (const auto* report = std::get_if<ReportResult>(&result)) passed = report->pass();
+  return passed ? ExitCode::ok : ExitCode::check_failed;
+}
+
+// The command line asks for csv and md only where there is a benchmark to put into them.
+std::string rendered(const Result& result, Format format) {
+  if (format == Format::json) return to_json(result);
+  const auto* bench = std::get_if<BenchResult>(&result);
+  if (bench != nullptr && format == Format::csv) return bench_csv(*bench);
+  if (bench != nullptr && format == Format::md) return bench_markdown(*bench);
+  return to_text(result);
 }
 
 ExitCode run(const Invocation& invocation, const OutputOptions& where) {
   Output output(where.file);
   const Result result = std::visit([](const auto& options) { return carry_out(options); }, invocation.options);
-  output.write(where.format == Format::json ? to_json(result) : to_text(result));
-  return passed(result) ? ExitCode::ok : ExitCode::check_failed;
+  output.write(rendered(result, where.format));
+  return exit_code(result);
 }
 
 void tell(const Failure& failure, const Outline& outline) {

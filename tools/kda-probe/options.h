@@ -8,12 +8,13 @@
 #include <variant>
 #include <vector>
 
+#include "bench_options.h"
 #include "kdart/layer.h"
 #include "modes.h"
 
 namespace kdart::probe {
 
-enum class Format : std::uint8_t { text, json };
+enum class Format : std::uint8_t { text, json, csv, md };  // the last two: tables of benchmarks alone
 
 // Where a result goes and how it looks. No path: standard output.
 struct OutputOptions {
@@ -68,7 +69,8 @@ struct TextRequest {
 
 struct Invocation {
   std::string command;
-  std::variant<TextRequest, ListOptions, InfoOptions, KernelsOptions, LayerOptions, ReportOptions> options;
+  std::variant<TextRequest, ListOptions, InfoOptions, KernelsOptions, LayerOptions, ReportOptions, BenchOptions>
+      options;
 };
 
 }  // namespace kdart::probe

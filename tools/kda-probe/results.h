@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "bench_results.h"
 #include "kdart/backend.h"
 #include "kdart/registry.h"
 #include "layer_runner.h"
@@ -112,6 +113,19 @@ struct ReportResult {
   }
 };
 
-using Result = std::variant<TextRequest, ListResult, InfoResult, KernelsResult, LayerResult, ReportResult>;
+struct BenchResult {
+  DeviceInfo device;
+  SetChoice kernels;
+  std::uint64_t seed = 0;
+  std::optional<std::uint32_t> repeats;
+  CopyBandwidth copy;
+  std::vector<BenchRow> rows;
+
+  // That of the first row with an error other than a failed check; else check_failed where a check failed, or where there
+  // is no row.
+  [[nodiscard]] ExitCode exit() const noexcept;
+};
+
+using Result = std::variant<TextRequest, ListResult, InfoResult, KernelsResult, LayerResult, ReportResult, BenchResult>;
 
 }  // namespace kdart::probe

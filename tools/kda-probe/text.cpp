@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bench_render.h"
 #include "core/runtime/format.h"
 #include "render.h"
 #include "table.h"
@@ -245,6 +246,10 @@ std::string render(const ReportResult& result) {
   std::string text = system_text(result.system) + sets_text(result.sets) + "\n" + render(result.backends);
   for (const ReportDevice& device : result.devices) text += report_device_text(device);
   return text;
+}
+
+std::string render(const BenchResult& result) {
+  return bench_text(result);
 }
 
 }  // namespace
