@@ -17,20 +17,24 @@ struct QueueFamilyFacts {
   VkQueueFlags flags = 0;
   std::uint32_t count = 0;
   std::uint32_t timestamp_bits = 0;  // 0: its queues have no timestamps
+  bool operator==(const QueueFamilyFacts&) const = default;
 };
 
 struct MemoryTypeFacts {
   VkMemoryPropertyFlags flags = 0;
   std::uint32_t heap = 0;
+  bool operator==(const MemoryTypeFacts&) const = default;
 };
 
 struct MemoryHeapFacts {
   std::uint64_t bytes = 0;
   VkMemoryHeapFlags flags = 0;
+  bool operator==(const MemoryHeapFacts&) const = default;
 };
 
 struct PciAddress {
   std::uint32_t domain = 0, bus = 0, device = 0, function = 0;
+  bool operator==(const PciAddress&) const = default;
 };
 
 struct PhysicalDeviceFacts {
@@ -68,6 +72,7 @@ struct PhysicalDeviceFacts {
   std::vector<QueueFamilyFacts> queue_families;
   std::vector<MemoryTypeFacts> memory_types;
   std::vector<MemoryHeapFacts> memory_heaps;
+  bool operator==(const PhysicalDeviceFacts&) const = default;
 };
 
 // Asks the driver. `functions` belong to the instance of `device`, which was made for `instance_version`. Extended

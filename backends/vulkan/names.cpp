@@ -39,7 +39,7 @@ std::string version_number(const PhysicalDeviceFacts& facts) {
     return detail::format("{}.{}", v >> 14, v & 0x3fffU);
   if (facts.driver_id == VK_DRIVER_ID_MOLTENVK)  // decimal: 10203 is 1.2.3
     return detail::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
-  return detail::format("{}.{}.{}", VK_API_VERSION_MAJOR(v), VK_API_VERSION_MINOR(v), VK_API_VERSION_PATCH(v));
+  return detail::format("{}.{}.{}", v >> 22, v >> 12 & 0x3ffU, v & 0xfffU);  // VK_MAKE_VERSION
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The order of the list of devices, and one entry for a GPU that several drivers offer.
 #include <algorithm>
-#include <optional>
+#include <array>
 #include <tuple>
 #include <utility>
 
@@ -46,22 +46,11 @@ int driver_rank(VkDriverId driver) {
   }
 }
 
-// Nothing where the address names no place, as some virtual devices give it.
-std::optional<PciAddress> place_of(const PhysicalDeviceFacts& facts) {
-  if (!facts.pci ||
-      (facts.pci->domain == 0 && facts.pci->bus == 0 && facts.pci->device == 0 && facts.pci->function == 0))
-    return std::nullopt;
-  return facts.pci;
-}
-
 bool same_gpu(const PhysicalDeviceFacts& a, const PhysicalDeviceFacts& b) {
-  const auto place_a = place_of(a);
-  const auto place_b = place_of(b);
+  // An address of zeros names no place, as drivers without a card give it.
+  const auto has_place = [](const PhysicalDeviceFacts& facts) { return facts.pci && *facts.pci != PciAddress{}; };
   // Two cards can have one UUID by a driver's mistake; they cannot sit in one slot.
-  if (place_a && place_b) {
-    return place_a->domain == place_b->domain && place_a->bus == place_b->bus && place_a->device == place_b->device &&
-           place_a->function == place_b->function;
-  }
+  if (has_place(a) && has_place(b)) return a.pci == b.pci;
   return a.device_uuid == b.device_uuid && a.device_uuid != std::array<std::uint8_t, VK_UUID_SIZE>{};
 }
 
