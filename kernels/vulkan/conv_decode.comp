@@ -27,7 +27,7 @@ void main() {
           store_state(window + j, tap);
           sum = sum + tap * widen(load_w(c * args.taps + j));
         }
-        value = silu(sum);
+        value = silu(positive_zero(sum));
       }
       normalise_and_store(value, c, c < args.channels, row * args.out_stride + c);
     }

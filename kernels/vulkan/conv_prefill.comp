@@ -19,7 +19,7 @@ void convolve(uint64_t c) {
     [[dont_unroll]] for (uint j = 0u; j < args.taps; ++j) {
       sum = sum + tap_input(t, j, c) * widen(load_w(c * args.taps + j));
     }
-    store_out(t * args.out_stride + c, silu(sum));
+    store_out(t * args.out_stride + c, silu(positive_zero(sum)));
   }
 }
 
@@ -38,7 +38,7 @@ void convolve_four(uint64_t c) {
       window = vec4(window.yzw, inputs[i]);
       precise float sum = 0.0;
       [[unroll]] for (uint j = 0u; j < 4u; ++j) sum = sum + window[j] * w[j];
-      if (t + i < args.tokens) store_out((t + i) * args.out_stride + c, silu(sum));
+      if (t + i < args.tokens) store_out((t + i) * args.out_stride + c, silu(positive_zero(sum)));
     }
   }
 }

@@ -7,7 +7,7 @@
 //   reaches each one. They pass values through shared memory only.
 // * Multiply and add round separately: every variable that holds a float's arithmetic is `precise`. The build refuses a
 //   module with float arithmetic that a compiler may contract or reorder.
-// * A float that may be a NaN is told by its bits: drivers may take comparisons for those of numbers.
+// * A NaN is told by its bits: drivers may take comparisons for those of numbers. So is a zero whose sign matters.
 // * Offsets into buffers are 64-bit.
 // * A grid axis is at most 65,535 blocks: kernels loop over what lies beyond.
 
@@ -34,6 +34,12 @@ uint64_t key_head_of(uint64_t value_head, uint key_heads, uint value_heads) {
 
 bool is_nan(float x) {
   return (floatBitsToUint(x) & 0x7FFFFFFFu) > 0x7F800000u;
+}
+
+// Where a sum that began at +0 is 0, it is +0; a driver that leaves out the first addition may have made it -0.
+float positive_zero(float x) {
+  const uint u = floatBitsToUint(x);
+  return uintBitsToFloat((u & 0x7FFFFFFFu) == 0u ? 0u : u);
 }
 
 float widen(uint bf16) {

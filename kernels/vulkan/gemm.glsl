@@ -14,7 +14,7 @@ vec4 widen_odd(uvec4 words) {
 }
 
 void store_output(float sum, uint64_t at, uint64_t n) {
-  precise float biased = sum;
-  if (has_bias()) biased = sum + widen(load_bias(n));
+  precise float biased = positive_zero(sum);
+  if (has_bias()) biased = biased + widen(load_bias(n));
   store_c(at, round_to_bf16(biased));
 }

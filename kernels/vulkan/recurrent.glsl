@@ -20,7 +20,7 @@ float step_column(KDART_COLUMN column, KDART_COLUMN stride, uint key_dim, float 
       seen = seen + s[i] * kdart_shared[2u * key_dim + c + i] * kdart_shared[key_dim + c + i];
     }
   }
-  precise float d = beta * (v - seen);
+  precise float d = beta * (v - positive_zero(seen));
   precise float sum = 0.0;
   at = column;
   [[dont_unroll]] for (uint c = 0u; c < key_dim; c += kdart_at_once) {
@@ -32,7 +32,7 @@ float step_column(KDART_COLUMN column, KDART_COLUMN stride, uint key_dim, float 
       sum = sum + s[i] * kdart_shared[c + i];
     }
   }
-  return sum;
+  return positive_zero(sum);
 }
 
 // Brings one head's q, k and exp(gate) into shared memory. Every thread of the block calls it.
