@@ -35,7 +35,7 @@ void check_equal(const std::vector<std::vector<std::byte>>& found,
 
 }  // namespace
 
-TEST_CASE("the catalogue of these tests has every kernel of the contract", "[kernel]") {
+TEST_CASE("the catalogue of these tests has every kernel of the contract", "[kernel][no-device]") {
   const auto kernels = kernels::kda_contract().kernels;
   REQUIRE(catalogue().size() == kernels.size());
   for (std::size_t i = 0; i < kernels.size(); ++i) CHECK(catalogue()[i].kernel == kernels[i].name);

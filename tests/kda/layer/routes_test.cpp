@@ -65,7 +65,7 @@ std::map<std::string, int> launches(FakeBackend& device, const Call& call) {
 
 }  // namespace
 
-TEST_CASE("recurrent_smem is taken where its tile divides D and fits, to the byte", "[kda][layer][route]") {
+TEST_CASE("recurrent_smem is taken where its tile divides D and fits, to the byte", "[kda][layer][no-device][route]") {
   struct Expectation {
     std::uint32_t head_dim, v_per_block;
     std::uint64_t shared_memory;
@@ -94,7 +94,7 @@ TEST_CASE("recurrent_smem is taken where its tile divides D and fits, to the byt
   }
 }
 
-TEST_CASE("a device that cannot run a required kernel is refused by name", "[kda][layer][route][refusal]") {
+TEST_CASE("a device that cannot run a required kernel is refused by name", "[kda][layer][no-device][route][refusal]") {
   const KdaConfig config = full_rank_layer();
   KdaOptions chunk_32;
   chunk_32.chunk = 32;
@@ -109,7 +109,7 @@ TEST_CASE("a device that cannot run a required kernel is refused by name", "[kda
   expect_error(ErrorCode::unsupported, {"256", "128"}, [&] { const Fake fake(config, narrow); });
 }
 
-TEST_CASE("decode_k reads a weight once for up to 16 rows", "[kda][layer][route]") {
+TEST_CASE("decode_k reads a weight once for up to 16 rows", "[kda][layer][no-device][route]") {
   const KdaConfig config = softplus_layer();  // seven projections: q|k|v, f twice, b, z twice, and the output
   const Fake fake(config, fake_info());
   KdaState state(fake.device, config);
@@ -137,7 +137,7 @@ TEST_CASE("decode_k reads a weight once for up to 16 rows", "[kda][layer][route]
   CHECK(prefill.at("chunk_scan") == 1);
 }
 
-TEST_CASE("a device's own limit on the tokens of a launch splits a prompt", "[kda][layer][route]") {
+TEST_CASE("a device's own limit on the tokens of a launch splits a prompt", "[kda][layer][no-device][route]") {
   const KdaConfig config = softplus_layer();
   DeviceInfo info = fake_info();
   info.limits.max_tokens_per_launch = 40;  // two whole chunks of 16
@@ -156,7 +156,7 @@ TEST_CASE("a device's own limit on the tokens of a launch splits a prompt", "[kd
   CHECK(pieces(64) == 2);
 }
 
-TEST_CASE("an error of the driver while things are made leaves nothing behind", "[kda][layer][refusal]") {
+TEST_CASE("an error of the driver while things are made leaves nothing behind", "[kda][layer][no-device][refusal]") {
   const KdaConfig config = softplus_layer();
   const KdaWeights weights = reference::random_weights(config, 2);
   const auto set = set_with_tile(32);
@@ -186,7 +186,8 @@ TEST_CASE("an error of the driver while things are made leaves nothing behind", 
   CHECK(FakeBackend::live_objects() == live);
 }
 
-TEST_CASE("an error of the driver within a call comes out as it is, and the layer goes on", "[kda][layer][refusal]") {
+TEST_CASE("an error of the driver within a call comes out as it is, and the layer goes on",
+          "[kda][layer][no-device][refusal]") {
   const KdaConfig config = softplus_layer();
   const Fake fake(config, fake_info());
   KdaState state(fake.device, config);

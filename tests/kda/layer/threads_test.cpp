@@ -109,7 +109,8 @@ TEST_CASE("threads make and drop layers of one device at once", "[kda][layer][th
   CHECK(device->memory_info().live == live);
 }
 
-TEST_CASE("decode of 2 tokens and prefill of 17 at one head, on the thread engine", "[kda][layer][threads][tsan]") {
+TEST_CASE("decode of 2 tokens and prefill of 17 at one head, on the thread engine",
+          "[cpu][kda][layer][threads][tsan]") {
   const KdaConfig config = one_head_layer();
   const KdaWeights weights = reference::random_weights(config, 95);
   LayerRunner threaded(KdaDeviceWeights::upload(open_device("cpu:0", thread_engine()), weights), 17);
@@ -124,12 +125,12 @@ TEST_CASE("decode of 2 tokens and prefill of 17 at one head, on the thread engin
                 bounds.prefill_state);
 }
 
-TEST_CASE("two threads share a layer on the thread engine", "[kda][layer][threads][tsan]") {
+TEST_CASE("two threads share a layer on the thread engine", "[cpu][kda][layer][threads][tsan]") {
   const KdaLayer layer(open_device("cpu:0", thread_engine()), reference::random_weights(one_head_layer(), 97));
   check_two_threads(layer, {decode_each(1), Pieces{{Call::decode_k, 2}}}, {1, 2});
 }
 
-TEST_CASE("both CPU engines give the same bits", "[kda][layer][threads]") {
+TEST_CASE("both CPU engines give the same bits", "[cpu][kda][layer][threads]") {
   const KdaConfig config = one_head_layer();
   const KdaWeights weights = reference::random_weights(config, 99);
   LayerRunner fibers(KdaDeviceWeights::upload(open_device("cpu:0"), weights), 17);
