@@ -17,8 +17,11 @@ ListedDevice read_device(const InstanceFunctions& functions, std::uint32_t insta
     device.facts = read_facts(functions, handle, instance_version);
   } catch (const Error& error) {
     failure = error.what();
+    VkPhysicalDeviceProperties basic{};  // what cannot fail
+    functions.vkGetPhysicalDeviceProperties(handle, &basic);
     device.facts = {};
-    device.facts.name = "a Vulkan device that could not be read";
+    device.facts.name = basic.deviceName;
+    device.facts.type = basic.deviceType;
   }
   device.plan = plan_device(device.facts, options);
   if (!failure.empty()) device.plan.missing = {detail::format("properties that can be read ({})", failure)};

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backends/vulkan/errors.h"
+#include "backends/vulkan/manifests.h"
 #include "core/runtime/fail.h"
 #include "core/runtime/messages.h"
 
@@ -76,7 +77,7 @@ Opened open_library(const OpenOptions& options) {
       opened = open_name(*name, tried);
   }
   if (opened.entry == nullptr)
-    detail::fail(ErrorCode::driver_missing, "no Vulkan loader could be opened; tried {}", fmt::join(tried, "; "));
+    detail::fail(ErrorCode::driver_missing, "no Vulkan loader could be opened, tried {}", fmt::join(tried, "; "));
   return opened;
 }
 
@@ -108,25 +109,57 @@ std::uint32_t choose_version(const Library& library) {
   return version < VK_API_VERSION_1_3 ? version : VK_API_VERSION_1_3;
 }
 
-// Reads a list that the driver gives in two calls; it may grow between them.
+[[noreturn]] void fail_no_driver(VkResult result, const std::string& loader) {
+  std::string settings;
+  for (const char* name :
+       {"VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LOADER_DRIVERS_SELECT", "VK_LOADER_DRIVERS_DISABLE"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') settings += detail::format("; {} is {}", name, detail::quote(value));
+  }
+  throw Error(ErrorCode::driver_missing,
+              detail::format("the Vulkan loader {} found no driver that starts{}", detail::quote(loader), settings),
+              result, result_name(result));
+}
+
+// Checks what the loader answers before any driver is at work. A driver file that is no JSON makes some loaders run out of
+// memory, as they say; the file is named then.
+void check_start(VkResult result, const std::string& loader, std::string_view doing) {
+  if (result == VK_SUCCESS) return;
+  if (result == VK_ERROR_INCOMPATIBLE_DRIVER || result == VK_ERROR_INITIALIZATION_FAILED)
+    fail_no_driver(result, loader);
+  if (result == VK_ERROR_OUT_OF_HOST_MEMORY) {
+    const std::vector<std::string> broken = broken_driver_files();
+    if (!broken.empty()) {
+      throw Error(ErrorCode::driver_missing,
+                  detail::format("the Vulkan loader {} cannot list its drivers: {} is no JSON. Remove it, or let "
+                                 "VK_DRIVER_FILES name the files of the drivers that are to be used",
+                                 detail::quote(loader), fmt::join(broken, ", ")),
+                  result, result_name(result));
+    }
+  }
+  fail_vk(result, doing);
+}
+
+// Reads a list that the loader gives in two calls; it may grow between them.
 template <class Item, class Ask>
-std::vector<Item> read_list(Ask ask, std::string_view doing) {
+std::vector<Item> read_list(const Library& library, Ask ask, std::string_view doing) {
   for (;;) {
     std::uint32_t count = 0;
-    check_vk(ask(&count, nullptr), doing);
+    check_start(ask(&count, nullptr), library.file(), doing);
     std::vector<Item> items(count);
     const VkResult result = ask(&count, items.data());
     if (result == VK_INCOMPLETE) continue;
-    check_vk(result, doing);
+    check_start(result, library.file(), doing);
     items.resize(count);
     return items;
   }
 }
 
-bool has_layer(const GlobalFunctions& global, std::string_view name) {
+bool has_layer(const Library& library, std::string_view name) {
   const auto layers = read_list<VkLayerProperties>(
+      library,
       [&](std::uint32_t* count, VkLayerProperties* items) {
-        return global.vkEnumerateInstanceLayerProperties(count, items);
+        return library.functions().vkEnumerateInstanceLayerProperties(count, items);
       },
       "listing Vulkan's layers");
   return std::any_of(layers.begin(), layers.end(),
@@ -134,10 +167,11 @@ bool has_layer(const GlobalFunctions& global, std::string_view name) {
 }
 
 // An instance extension of the loader and its drivers (null), or of a layer.
-bool has_instance_extension(const GlobalFunctions& global, const char* layer, std::string_view name) {
+bool has_instance_extension(const Library& library, const char* layer, std::string_view name) {
   const auto extensions = read_list<VkExtensionProperties>(
+      library,
       [&](std::uint32_t* count, VkExtensionProperties* items) {
-        return global.vkEnumerateInstanceExtensionProperties(layer, count, items);
+        return library.functions().vkEnumerateInstanceExtensionProperties(layer, count, items);
       },
       "listing Vulkan's instance extensions");
   return std::any_of(extensions.begin(), extensions.end(),
@@ -168,40 +202,39 @@ struct InstanceRequest {
   VkApplicationInfo application{};
   VkInstanceCreateInfo info{};
 
-  InstanceRequest(const GlobalFunctions& global, std::uint32_t version, DriverChecks wanted, LogCallback& log);
+  InstanceRequest(const Library& library, std::uint32_t version, DriverChecks wanted, LogCallback& log);
   InstanceRequest(const InstanceRequest&) = delete;
   InstanceRequest& operator=(const InstanceRequest&) = delete;
 
  private:
-  void add_checks(const GlobalFunctions& global, DriverChecks wanted, LogCallback& log);
+  void add_checks(const Library& library, DriverChecks wanted, LogCallback& log);
 };
 
-InstanceRequest::InstanceRequest(const GlobalFunctions& global, std::uint32_t version, DriverChecks wanted,
-                                 LogCallback& log) {
+InstanceRequest::InstanceRequest(const Library& library, std::uint32_t version, DriverChecks wanted, LogCallback& log) {
   application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
   application.pEngineName = "kdart";
   application.apiVersion = version;
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
   info.pApplicationInfo = &application;
   // Without it the loader hides devices that are not fully conformant, such as MoltenVK's.
-  if (has_instance_extension(global, nullptr, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) {
+  if (has_instance_extension(library, nullptr, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) {
     extensions.push_back(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
     info.flags = VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
   }
-  if (wanted != DriverChecks::none) add_checks(global, wanted, log);
+  if (wanted != DriverChecks::none) add_checks(library, wanted, log);
   info.enabledLayerCount = static_cast<std::uint32_t>(layers.size());
   info.ppEnabledLayerNames = layers.data();
   info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
 }
 
-void InstanceRequest::add_checks(const GlobalFunctions& global, DriverChecks wanted, LogCallback& log) {
-  if (!has_layer(global, checks_layer)) {
+void InstanceRequest::add_checks(const Library& library, DriverChecks wanted, LogCallback& log) {
+  if (!has_layer(library, checks_layer)) {
     const char* path = std::getenv("VK_LAYER_PATH");
     detail::fail(ErrorCode::unsupported, "driver_checks need the layer {}, which is not installed{}", checks_layer,
                  path == nullptr ? std::string() : detail::format(" (VK_LAYER_PATH is {})", detail::quote(path)));
   }
-  if (!has_instance_extension(global, checks_layer, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME)) {
+  if (!has_instance_extension(library, checks_layer, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME)) {
     detail::fail(ErrorCode::unsupported, "driver_checks need the extension {}, which the layer {} does not have",
                  VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME, checks_layer);
   }
@@ -229,18 +262,6 @@ void InstanceRequest::add_checks(const GlobalFunctions& global, DriverChecks wan
   messenger.pUserData = &log;
   features.pNext = &messenger;  // hears of the instance's own making and end
   info.pNext = &features;
-}
-
-[[noreturn]] void fail_no_driver(VkResult result, const std::string& loader) {
-  std::string settings;
-  for (const char* name :
-       {"VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LOADER_DRIVERS_SELECT", "VK_LOADER_DRIVERS_DISABLE"}) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') settings += detail::format("; {} is {}", name, detail::quote(value));
-  }
-  throw Error(ErrorCode::driver_missing,
-              detail::format("the Vulkan loader {} found no driver that starts{}", detail::quote(loader), settings),
-              result, result_name(result));
 }
 
 }  // namespace
@@ -302,11 +323,9 @@ Instance::Instance(std::shared_ptr<const Library> library, const OpenOptions& op
       api_version_(choose_version(*library_)),
       log_(std::make_unique<LogCallback>(options.log)) {
   const GlobalFunctions& global = library_->functions();
-  const InstanceRequest request(global, api_version_, options.driver_checks, *log_);
-  const VkResult result = global.vkCreateInstance(&request.info, nullptr, &instance_);
-  if (result == VK_ERROR_INCOMPATIBLE_DRIVER || result == VK_ERROR_INITIALIZATION_FAILED)
-    fail_no_driver(result, library_->file());
-  check_vk(result, "creating a Vulkan instance");
+  const InstanceRequest request(*library_, api_version_, options.driver_checks, *log_);
+  check_start(global.vkCreateInstance(&request.info, nullptr, &instance_), library_->file(),
+              "creating a Vulkan instance");
   try {
     functions_ = load_instance_functions(global.vkGetInstanceProcAddr, instance_);
     if (options.driver_checks != DriverChecks::none && functions_.vkCreateDebugUtilsMessengerEXT != nullptr) {
