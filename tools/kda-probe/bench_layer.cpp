@@ -69,7 +69,7 @@ BenchLayers make_layers(const Bench& bench, const KdaConfig& config, BenchMemory
 }
 
 // What is known of a row before anything of it has run.
-BenchRow blank_row(const Bench& bench, const BenchGeometry& geometry, BenchCase what, bool graph) {
+BenchRow blank_row(const Bench& bench, const Geometry& geometry, BenchCase what, bool graph) {
   BenchRow row;
   row.geometry = geometry.name;
   row.mode = what.mode;
@@ -110,7 +110,7 @@ void fill_row(const Bench& bench, BenchSession& session, BenchRow& row) {
 }
 
 // The rows of one kind of call: without a graph and, where asked for, with one.
-std::vector<BenchRow> time_case(const Bench& bench, const BenchGeometry& geometry, const BenchLayers& layers,
+std::vector<BenchRow> time_case(const Bench& bench, const Geometry& geometry, const BenchLayers& layers,
                                 BenchCase what) {
   std::vector<BenchRow> rows{blank_row(bench, geometry, what, false)};
   if (bench.options.graph) rows.push_back(blank_row(bench, geometry, what, true));
@@ -135,7 +135,7 @@ std::vector<BenchRow> time_case(const Bench& bench, const BenchGeometry& geometr
 }
 
 // Rows that all have the reason why there is no layer to time.
-std::vector<BenchRow> failed_rows(const Bench& bench, const BenchGeometry& geometry,
+std::vector<BenchRow> failed_rows(const Bench& bench, const Geometry& geometry,
                                   const std::vector<BenchCase>& cases, const BenchMemory& memory, const Error& error) {
   std::vector<BenchRow> rows;
   for (const BenchCase& what : cases) {
@@ -150,7 +150,7 @@ std::vector<BenchRow> failed_rows(const Bench& bench, const BenchGeometry& geome
   return rows;
 }
 
-std::vector<BenchRow> time_geometry(const Bench& bench, const BenchGeometry& geometry, Progress& progress) {
+std::vector<BenchRow> time_geometry(const Bench& bench, const Geometry& geometry, Progress& progress) {
   const std::vector<BenchCase> cases = bench_cases(bench.options, bench.backend->info().type);
   BenchMemory memory;
   BenchLayers layers;
@@ -202,7 +202,7 @@ BenchResult run_bench(const std::shared_ptr<GpuBackend>& backend, const BenchOpt
     Bench bench{options, backend, OwnedStream(backend), std::move(kernels)};
     result.copy = measure_copy(backend, bench.stream.get(), options.seed);
     bench.bytes_per_second = result.copy.bytes_per_second();
-    for (const BenchGeometry& geometry : options.geometries) {
+    for (const Geometry& geometry : options.geometries) {
       std::vector<BenchRow> rows = time_geometry(bench, geometry, progress);
       std::move(rows.begin(), rows.end(), std::back_inserter(result.rows));
     }

@@ -7,19 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "geometry.h"
 #include "kdart/device_info.h"
 #include "kdart/layer.h"
 #include "modes.h"
 
 namespace kdart::probe {
 
-struct BenchGeometry {
-  std::string name;  // of named_geometry, or "heads,dim,hidden"
-  KdaConfig config;
-};
-
 struct BenchOptions {
-  std::vector<BenchGeometry> geometries;
+  std::vector<Geometry> geometries;
   std::string device = "cpu:0";
   std::vector<Mode> modes;            // of decode, decode_k, prefill
   std::vector<std::uint32_t> tokens;  // per prefill call, or of decode_k where that is the only mode; empty: defaults
@@ -30,10 +26,6 @@ struct BenchOptions {
   std::vector<std::string> without;
   std::optional<std::filesystem::path> kernel_set;
 };
-
-// Geometries from words (as between commas): names, and three numbers in a row for heads, dim and hidden. No word: all
-// names. Throws Failure (usage).
-[[nodiscard]] std::vector<BenchGeometry> bench_geometries(const std::vector<std::string>& words);
 
 // One kind of call.
 struct BenchCase {

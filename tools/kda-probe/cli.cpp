@@ -153,9 +153,7 @@ void add_layer(CLI::App& app, Raw& raw) {
                             raw);
   CLI::Option* model = verb.add_option("MODEL_DIR", raw.model, "Folder with config.json and safetensors files");
   CLI::Option* geometry = verb.add_option("--geometry", raw.geometry, "A layer of this size with random weights");
-  geometry->type_name(detail::format("{}", fmt::join(geometry_names(), "|")))
-      ->check(one_of(geometry_names()))
-      ->excludes(model);
+  geometry->type_name(detail::format("{}|HEADS,DIM,HIDDEN", fmt::join(geometry_names(), "|")))->excludes(model);
   verb.add_option("--layer", raw.layer, "The N of layers.N in tensor names [the first KDA layer]")
       ->type_name("N")
       ->excludes(geometry);
@@ -229,7 +227,7 @@ std::uint64_t seed(const Raw& raw) {
 
 BenchOptions bench_options(const Raw& raw) {
   BenchOptions options;
-  options.geometries = bench_geometries(names(raw.geometries));
+  options.geometries = geometries(names(raw.geometries));
   if (!raw.device.empty()) options.device = device_id(raw.device);
   const std::optional<Mode> mode = parse_mode(raw.mode);
   options.modes = mode ? std::vector<Mode>{*mode} : std::vector<Mode>{Mode::decode, Mode::decode_k, Mode::prefill};
@@ -252,7 +250,11 @@ LayerOptions layer_options(const Raw& raw) {
   LayerOptions options;
   if (raw.model.empty() && raw.geometry.empty()) usage("layer needs a MODEL_DIR or --geometry");
   options.model = raw.model;
-  options.geometry = raw.geometry;
+  if (!raw.geometry.empty()) {
+    const std::vector<Geometry> chosen = geometries(names({raw.geometry}));
+    if (chosen.size() != 1) usage("--geometry: layer takes one");
+    options.geometry = chosen.front();
+  }
   if (!raw.layer.empty()) options.layer = number32("--layer", raw.layer, 0);
   options.cases = raw.cases;
   if (!raw.device.empty()) options.device = device_id(raw.device);

@@ -25,10 +25,7 @@ struct Source {
 };
 
 Source open_source(const LayerOptions& options) {
-  if (!options.geometry.empty()) {
-    return {options.geometry, std::nullopt,
-            during(Stage::command_line, [&] { return named_geometry(options.geometry); }), std::nullopt};
-  }
+  if (options.geometry) return {options.geometry->name, std::nullopt, options.geometry->config, std::nullopt};
   return during(Stage::reading_input, [&] {
     const Checkpoint checkpoint = Checkpoint::open(options.model);
     if (!options.layer && checkpoint.config().kda_layers.empty()) {

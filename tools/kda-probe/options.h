@@ -45,7 +45,7 @@ struct KernelsOptions {
 
 struct LayerOptions {
   std::filesystem::path model;         // a model folder, or empty with `geometry` set
-  std::string geometry;                // a name of geometry_names(), or empty
+  std::optional<Geometry> geometry;    // instead of `model`
   std::optional<std::uint32_t> layer;  // the N of `layers.N`; unset: the first KDA layer
   std::filesystem::path cases;         // empty: seeded random input
   std::string device = "cpu:0";

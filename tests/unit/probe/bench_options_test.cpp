@@ -12,20 +12,20 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using Words = std::vector<std::string>;
 
-std::vector<std::string> names_of(const std::vector<BenchGeometry>& geometries) {
+std::vector<std::string> names_of(const std::vector<Geometry>& geometries) {
   std::vector<std::string> names;
-  for (const BenchGeometry& geometry : geometries) names.push_back(geometry.name);
+  for (const Geometry& geometry : geometries) names.push_back(geometry.name);
   return names;
 }
 
 TEST_CASE("no geometry means all that have a name", "[probe]") {
-  const auto geometries = bench_geometries({});
+  const auto geometries = geometries({});
   CHECK(names_of(geometries) == Words{"kimi-linear", "kimi-k3", "glm-5.3-flash"});
   CHECK(geometries[1].config == named_geometry("kimi-k3"));
 }
 
 TEST_CASE("three numbers in a row are a geometry of its own", "[probe]") {
-  const auto geometries = bench_geometries({"kimi-linear", "2", "64", "128", "4", "128", "256"});
+  const auto geometries = geometries({"kimi-linear", "2", "64", "128", "4", "128", "256"});
   CHECK(names_of(geometries) == Words{"kimi-linear", "2,64,128", "4,128,256"});
   const KdaConfig& config = geometries[1].config;
   CHECK(config.heads == 2);
@@ -47,7 +47,7 @@ TEST_CASE("a geometry that is none is a usage error that says why", "[probe]") {
                Wrong{{"0", "64", "128"}, "heads"}, Wrong{{"2", "64", "100"}, "100"},
                Wrong{{"2", "64", "128", "nosuch"}, "nosuch"}, Wrong{{"-2", "64", "128"}, "-2"});
   try {
-    const auto geometries = bench_geometries(wrong.words);
+    const auto geometries = geometries(wrong.words);
     FAIL("accepted " << geometries.size() << " geometries");
   } catch (const Failure& failure) {
     CHECK(failure.code() == "usage");

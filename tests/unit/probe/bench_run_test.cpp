@@ -54,7 +54,7 @@ std::shared_ptr<GpuBackend> cpu(std::uint64_t memory_limit = std::uint64_t{32} <
 
 BenchOptions tiny(Mode mode, std::uint32_t repeats = 2) {
   BenchOptions options;
-  options.geometries = bench_geometries({"2", "64", "128"});
+  options.geometries = geometries({"2", "64", "128"});
   options.modes = {mode};
   options.repeats = repeats;
   return options;
@@ -83,7 +83,7 @@ TEST_CASE("a call and its replay are timed as often as was asked", "[probe]") {
 TEST_CASE("what does not fit names the bytes it needs and those that are free and the rest goes on", "[probe]") {
   BenchOptions options = tiny(Mode::prefill);
   options.tokens = {4, 1U << 20U};
-  options.geometries = bench_geometries({"2", "64", "128", "kimi-linear"});
+  options.geometries = geometries({"2", "64", "128", "kimi-linear"});
   const BenchResult result = run_bench(cpu(), options);
   REQUIRE(result.rows.size() == 4);
   CHECK_FALSE(result.rows[0].error);
