@@ -320,7 +320,7 @@ void VulkanStream::launch_graph(std::shared_ptr<const VulkanGraph> graph) {
 void VulkanStream::wait_for(const StreamPoint& point) {
   if (point.timeline == timeline_ || point.timeline->passed(point.value)) return;
   const std::lock_guard lock(mutex_);
-  if (ended_ || recorder_.operations() > 0) submit_open();
+  if (ended_ || (recorder_.recording() && recorder_.operations() > 0)) submit_open();
   waits_.push_back(point);
 }
 
