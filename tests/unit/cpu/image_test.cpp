@@ -117,7 +117,7 @@ TEST_CASE("a shared object that is no image of ours is refused", "[cpu][image]")
 }
 
 TEST_CASE("the device is usable after a refused image", "[cpu][image]") {
-  const TestDevice device;
+  const CpuTestDevice device;
   const Bytes image = good_image();
   const Bytes half(image.begin(), image.begin() + static_cast<std::ptrdiff_t>(image.size() / 2));
   for (const Bytes& bad : {Bytes(1), half, wrong_abi_image(), image_without_table()}) {
@@ -134,7 +134,7 @@ TEST_CASE("an image that lacks a stated kernel is refused", "[cpu][image]") {
 }
 
 TEST_CASE("one image loaded twice is two images", "[cpu][image]") {
-  const TestDevice device;
+  const CpuTestDevice device;
   const auto again = device.gpu->load(test_set(good_image()));
   const cpu::CpuModule first(good_image(), "first.so");
   const cpu::CpuModule second(good_image(), "second.so");
@@ -143,7 +143,7 @@ TEST_CASE("one image loaded twice is two images", "[cpu][image]") {
 }
 
 TEST_CASE("images are unloaded with work queued, a hundred times", "[cpu][image]") {
-  const TestDevice device;
+  const CpuTestDevice device;
   const OwnedStream stream(device.gpu);
   const Bytes image = good_image();
   const Buffer counts = device.upload(std::vector<std::uint32_t>(64, 0));
@@ -158,7 +158,7 @@ TEST_CASE("images are unloaded with work queued, a hundred times", "[cpu][image]
 }
 
 TEST_CASE("eight threads load at once", "[cpu][image][tsan]") {
-  const TestDevice device;
+  const CpuTestDevice device;
   const Bytes image = good_image();
   std::vector<std::thread> threads;
   std::atomic<int> loaded{0};

@@ -38,7 +38,7 @@ int exit_code_of_test(std::string filter) {
 }
 
 void rotate(const char* kernel) {
-  const TestDevice device(CpuEngine::threads);
+  const CpuTestDevice device(CpuEngine::threads);
   const OwnedStream stream(device.gpu);
   const Buffer out = device.upload(std::vector<std::uint32_t>(32, 0));
   KernelLaunch(*device.gpu, device[kernel])

@@ -54,7 +54,7 @@ const std::vector<ContractKernel>& contract_kernels() {
       kernel("rotate", true, pointer_and_scalar), kernel("rotate_wrongly", true, pointer_and_scalar),
       kernel("leave", true, pointer_and_scalar),  kernel("affine", false, affine_args),
       kernel("fail", false, one_scalar),          kernel("fail_on_the_engine", true, one_scalar),
-      kernel("nap", false, one_scalar),           kernel("halve", false, pointer_and_float),
+      kernel("halve", false, pointer_and_float),
   };
   return kernels;
 }
@@ -118,7 +118,7 @@ std::shared_ptr<const KernelSet> test_set(std::span<const std::byte> image) {
   return std::make_shared<SetInMemory>(image);
 }
 
-TestDevice::TestDevice(CpuEngine engine, std::uint32_t threads) {
+CpuTestDevice::CpuTestDevice(CpuEngine engine, std::uint32_t threads) {
   OpenOptions options;
   options.cpu_engine = engine;
   options.cpu_threads = threads;
@@ -126,19 +126,19 @@ TestDevice::TestDevice(CpuEngine engine, std::uint32_t threads) {
   kernels = gpu->load(test_set(good_image()));
 }
 
-Buffer TestDevice::upload(std::span<const std::uint32_t> values) const {
+Buffer CpuTestDevice::upload(std::span<const std::uint32_t> values) const {
   Buffer buffer(gpu, values.size_bytes());
   gpu->copy_h2d(buffer.get(), values.data(), values.size_bytes());
   return buffer;
 }
 
-std::vector<std::uint32_t> TestDevice::download(const Buffer& buffer) const {
+std::vector<std::uint32_t> CpuTestDevice::download(const Buffer& buffer) const {
   std::vector<std::uint32_t> values(buffer.bytes() / sizeof(std::uint32_t));
   gpu->copy_d2h(values.data(), buffer.get(), buffer.bytes());
   return values;
 }
 
-bool TestDevice::canary() const {
+bool CpuTestDevice::canary() const {
   const OwnedStream stream(gpu);
   const Buffer buffer = upload(std::vector<std::uint32_t>(64, 0));
   KernelLaunch(*gpu, (*this)["rotate"])
@@ -154,16 +154,6 @@ bool TestDevice::canary() const {
     if (values[i] != (i % 32 + 5) % 32) return false;
   }
   return true;
-}
-
-Error error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error;
-  }
-  FAIL("no Error was thrown");
-  throw std::logic_error("not reached");
 }
 
 }  // namespace kdart::test

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include "kdart/backend.h"
 #include "kdart/owned.h"
 #include "kdart/registry.h"
+#include "tests/support/error_of.h"
 
 namespace kdart::test {
 
@@ -28,8 +28,8 @@ namespace kdart::test {
 // hash for `image`.
 [[nodiscard]] std::shared_ptr<const KernelSet> test_set(std::span<const std::byte> image);
 
-struct TestDevice {
-  explicit TestDevice(CpuEngine engine = CpuEngine::fibers, std::uint32_t threads = 2);
+struct CpuTestDevice {
+  explicit CpuTestDevice(CpuEngine engine = CpuEngine::fibers, std::uint32_t threads = 2);
   std::shared_ptr<GpuBackend> gpu;
   std::shared_ptr<LoadedSet> kernels;
 
@@ -39,8 +39,5 @@ struct TestDevice {
   // One launch whose result is checked: the device is usable.
   [[nodiscard]] bool canary() const;
 };
-
-// Calls `body` and returns the Error it throws; fails the test when it throws none.
-[[nodiscard]] Error error_of(const std::function<void()>& body);
 
 }  // namespace kdart::test

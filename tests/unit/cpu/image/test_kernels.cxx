@@ -1,7 +1,5 @@
 // A kernel image for the tests of the CPU backend, written straight against cpu_abi.h. Its suffix keeps it out of the
 // test program, which takes every *.cpp. Built three times: as it is, with another ABI version, without the table.
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -117,13 +115,6 @@ void fail(const FailArgs& a, Thread& t) {
   if (block_number(t) == a.block) throw std::runtime_error("as asked");
 }
 
-struct NapArgs {
-  std::uint32_t milliseconds;
-};
-void nap(const NapArgs& a, Thread&) {
-  usleep(a.milliseconds * 1000);
-}
-
 struct HalveArgs {
   float* out;
   float x;
@@ -177,7 +168,7 @@ constexpr kdart_cpu_kernel kernels[]{
     entry<rotate, RotateArgs>("rotate", 2, true),   entry<rotate_wrongly, RotateArgs>("rotate_wrongly", 2, true),
     entry<leave, LeaveArgs>("leave", 2, true),      entry<affine, AffineArgs>("affine", 4, false),
     entry<fail, FailArgs>("fail", 1, false, false), entry<fail, FailArgs>("fail_on_the_engine", 1, true, false),
-    entry<nap, NapArgs>("nap", 1, false, false),    entry<halve, HalveArgs>("halve", 2, false),
+    entry<halve, HalveArgs>("halve", 2, false),
 };
 
 #if !defined(KDART_TEST_ABI)

@@ -7,8 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "backends/cpu/platform.h"
-#include "tests/unit/cpu/test_device.h"
+#include "tests/support/test_device.h"
 
 namespace kdart::test {
 namespace {
@@ -31,20 +30,17 @@ int exit_code_of(const std::function<void()>& body) {
 
 }  // namespace
 
-// ThreadSanitizer does not support threads in the child of a process that has threads.
-#if !KDART_CPU_TSAN
-
-TEST_CASE("a forked child is told, and does not hang", "[cpu][process]") {
+TEST_CASE("a forked child is told, and does not hang", "[device][process]") {
   auto device = std::make_unique<TestDevice>();
   auto stream = std::make_unique<OwnedStream>(device->gpu);
   auto buffer = std::make_unique<Buffer>(device->gpu, 64);
-  KernelLaunch(*device->gpu, (*device)["nap"]).arg(50U).launch(stream->get());
+  device->spin(stream->get(), 50);
   const int code = exit_code_of([&] {
     const std::function<void()> calls[]{
         [&] { device->gpu->synchronize(stream->get()); },
         [&] { static_cast<void>(device->gpu->alloc(64)); },
         [&] { static_cast<void>(device->gpu->create_stream()); },
-        [&] { KernelLaunch(*device->gpu, (*device)["nap"]).arg(1U).launch(stream->get()); },
+        [&] { device->spin(stream->get(), 1); },
     };
     for (const auto& call : calls) {
       try {
@@ -64,7 +60,7 @@ TEST_CASE("a forked child is told, and does not hang", "[cpu][process]") {
   CHECK(device->canary());
 }
 
-TEST_CASE("a process that forked before may open a device in the child", "[cpu][process]") {
+TEST_CASE("a process that forked before may open a device in the child", "[device][process]") {
   const int code = exit_code_of([] {
     const TestDevice device;
     _exit(device.canary() ? 0 : 1);
@@ -72,7 +68,7 @@ TEST_CASE("a process that forked before may open a device in the child", "[cpu][
   CHECK(code == 0);
 }
 
-TEST_CASE("a process may exit with objects alive", "[cpu][process]") {
+TEST_CASE("a process may exit with objects alive", "[device][process]") {
   // Destroyed by exit(), and leaked.
   for (const bool leaked : {false, true}) {
     const int code = exit_code_of([leaked] {
@@ -81,7 +77,7 @@ TEST_CASE("a process may exit with objects alive", "[cpu][process]") {
       static TestDevice* never_destroyed = nullptr;
       device = std::make_unique<TestDevice>();
       stream = std::make_unique<OwnedStream>(device->gpu);
-      KernelLaunch(*device->gpu, (*device)["nap"]).arg(20U).launch(stream->get());
+      device->spin(stream->get(), 20);
       if (leaked) {
         never_destroyed = device.release();
         static_cast<void>(stream->release());
@@ -92,7 +88,5 @@ TEST_CASE("a process may exit with objects alive", "[cpu][process]") {
     CHECK(code == 7);
   }
 }
-
-#endif
 
 }  // namespace kdart::test

@@ -1,0 +1,337 @@
+// Launches: every block and thread once, barriers, order, arguments, limits.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+
+#include "tests/support/error_of.h"
+#include "tests/support/random_values.h"
+#include "tests/support/test_device.h"
+
+namespace kdart::test {
+namespace {
+
+struct Shape {
+  Dim3 grid, block;
+};
+
+std::uint32_t threads_of(const Shape& shape) {
+  return static_cast<std::uint32_t>(shape.grid.threads() * shape.block.threads());
+}
+
+KernelLaunch shaped(const TestDevice& device, const char* kernel, const Shape& shape) {
+  KernelLaunch launch(*device.gpu, device[kernel]);
+  launch.grid(shape.grid.x, shape.grid.y, shape.grid.z).block(shape.block.x, shape.block.y, shape.block.z);
+  return launch;
+}
+
+std::uint32_t count_wrong_visits(const TestDevice& device, const Shape& shape, std::uint32_t times) {
+  const OwnedStream stream(device.gpu);
+  const std::uint32_t threads = threads_of(shape);
+  const Buffer counts = device.upload(std::vector<std::uint32_t>(threads, 0));
+  for (std::uint32_t i = 0; i < times; ++i) {
+    shaped(device, "visit", shape).arg(counts.get()).arg(threads).launch(stream.get());
+  }
+  device.gpu->synchronize(stream.get());
+  const auto values = device.download(counts);
+  return static_cast<std::uint32_t>(std::count_if(values.begin(), values.end(), [&](auto v) { return v != times; }));
+}
+
+void check_ids(const TestDevice& device, const Shape& shape) {
+  const OwnedStream stream(device.gpu);
+  const std::uint32_t threads = threads_of(shape);
+  const Buffer ids = device.upload(std::vector<std::uint32_t>(std::size_t{12} * threads, 0xffffffffU));
+  shaped(device, "ids", shape).arg(ids.get()).arg(threads).launch(stream.get());
+  device.gpu->synchronize(stream.get());
+  std::vector<std::uint32_t> expected;
+  for (std::uint32_t b = 0; b < shape.grid.threads(); ++b) {
+    for (std::uint32_t t = 0; t < shape.block.threads(); ++t) {
+      for (const auto& [i, dim] : {std::pair{b, shape.grid}, std::pair{t, shape.block}}) {
+        expected.insert(expected.end(), {i % dim.x, i / dim.x % dim.y, i / dim.x / dim.y});
+      }
+      for (const Dim3 dim : {shape.grid, shape.block}) expected.insert(expected.end(), {dim.x, dim.y, dim.z});
+    }
+  }
+  CHECK(device.download(ids) == expected);
+}
+
+// Threads whose rotation of `rounds` steps went wrong.
+std::uint32_t wrong_rotations(const TestDevice& device, std::uint32_t blocks, std::uint32_t threads,
+                              std::uint32_t rounds) {
+  const OwnedStream stream(device.gpu);
+  const Buffer out = device.upload(std::vector<std::uint32_t>(std::size_t{blocks} * threads, 0));
+  KernelLaunch(*device.gpu, device["rotate"])
+      .args(kernels::RotateArgs{.out = out.get(), .blocks = blocks, .threads = threads, .rounds = rounds})
+      .launch(stream.get());
+  device.gpu->synchronize(stream.get());
+  const auto values = device.download(out);
+  std::uint32_t wrong = 0;
+  for (std::uint32_t i = 0; i < values.size(); ++i) wrong += values[i] == (i % threads + rounds) % threads ? 0U : 1U;
+  return wrong;
+}
+
+// The arguments of many_args, whatever lies between them, and what the kernel should write.
+class ManyArguments {
+ public:
+  // The seven addresses are words of `words`.
+  ManyArguments(std::uint64_t seed, DevicePtr out, const Buffer& words, std::span<const std::uint32_t> contents) {
+    Random random(seed);
+    std::memset(static_cast<void*>(&args_), 0xA5, sizeof args_);  // the gaps are not 0
+    args_.out = out;
+    const auto group = [&](std::uint32_t& a, std::uint64_t& b, float& c, DevicePtr& p) {
+      const std::uint64_t bits = random.bits();
+      a = static_cast<std::uint32_t>(bits);
+      b = random.bits();
+      c = static_cast<float>(random.uniform(-1e6, 1e6));
+      const std::size_t word = (bits >> 32) % contents.size();
+      p = words.get().offset(4 * word);
+      expect(a);
+      expect_two(b);
+      expect(std::bit_cast<std::uint32_t>(c));
+      expect_two(p.address());
+      expect(contents[word]);
+    };
+    group(args_.a0, args_.b0, args_.c0, args_.p0);
+    group(args_.a1, args_.b1, args_.c1, args_.p1);
+    group(args_.a2, args_.b2, args_.c2, args_.p2);
+    group(args_.a3, args_.b3, args_.c3, args_.p3);
+    group(args_.a4, args_.b4, args_.c4, args_.p4);
+    group(args_.a5, args_.b5, args_.c5, args_.p5);
+    group(args_.a6, args_.b6, args_.c6, args_.p6);
+    args_.last = -static_cast<std::int32_t>(random.bits() >> 40);
+    expect(static_cast<std::uint32_t>(args_.last));
+  }
+
+  [[nodiscard]] const kernels::ManyArgsArgs& args() const { return args_; }
+  [[nodiscard]] const std::vector<std::uint32_t>& expected() const { return expected_; }
+  void write_to(DevicePtr out) { args_.out = out; }
+  void launch(const TestDevice& device, Stream stream) const {
+    KernelLaunch(*device.gpu, device["many_args"]).args(args_).launch(stream);
+  }
+
+ private:
+  void expect(std::uint32_t word) { expected_.push_back(word); }
+  void expect_two(std::uint64_t x) {
+    expect(static_cast<std::uint32_t>(x));
+    expect(static_cast<std::uint32_t>(x >> 32));
+  }
+
+  kernels::ManyArgsArgs args_{};
+  std::vector<std::uint32_t> expected_;
+};
+
+constexpr std::uint32_t many_args_words = 50;
+
+std::vector<std::uint32_t> counting(std::uint32_t count, std::uint32_t first) {
+  std::vector<std::uint32_t> values(count);
+  for (std::uint32_t i = 0; i < count; ++i) values[i] = first + i;
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("each block and thread of a launch runs once", "[device][launch]") {
+  const TestDevice device;
+  const DeviceLimits& limits = device.gpu->info().limits;
+  const Shape shapes[]{{{1, 1, 1}, {1, 1, 1}},    {{1, 1, 1}, {128, 1, 1}}, {{7, 5, 3}, {4, 3, 2}},
+                       {{1000, 1, 1}, {1, 1, 1}}, {{1, 63, 65}, {3, 1, 7}}, {{257, 2, 1}, {16, 2, 4}}};
+  for (const Shape& shape : shapes) CHECK(count_wrong_visits(device, shape, 1) == 0);
+  CHECK(count_wrong_visits(device, {{3, 2, 1}, {limits.threads_per_block, 1, 1}}, 2) == 0);
+  CHECK(count_wrong_visits(device, {{std::min(limits.grid.x, 70001U), 2, 1}, {2, 1, 1}}, 3) == 0);
+}
+
+TEST_CASE("threads know their place in a launch", "[device][launch][tsan]") {
+  const TestDevice device;
+  check_ids(device, {{3, 4, 2}, {5, 2, 3}});
+  check_ids(device, {{1, 1, 5}, {1, 1, 7}});
+  check_ids(device, {{300, 1, 1}, {33, 1, 1}});
+}
+
+TEST_CASE("barriers and shared memory hold", "[device][launch][tsan]") {
+  const TestDevice device;
+  if (under_tsan) {
+    for (const std::uint32_t threads : {1U, 2U, 16U, 3U}) CHECK(wrong_rotations(device, 3, threads, 5) == 0);
+    return;
+  }
+  const std::uint32_t most = device.gpu->info().limits.threads_per_block;
+  for (const std::uint32_t threads : {1U, 2U, 31U, 64U, 65U, 128U, most}) {
+    CHECK(wrong_rotations(device, 9, threads, 37) == 0);
+  }
+}
+
+TEST_CASE("ten thousand dependent launches keep their order", "[device][launch]") {
+  const TestDevice device;
+  const OwnedStream stream(device.gpu);
+  const Buffer data = device.upload(std::vector<std::uint32_t>(40, 1));
+  std::uint32_t expected = 1;
+  for (std::uint32_t i = 0; i < 10000; ++i) {
+    device.affine(data, 3, i, stream.get());
+    expected = expected * 3 + i;
+  }
+  device.gpu->synchronize(stream.get());
+  CHECK(device.download(data) == std::vector<std::uint32_t>(40, expected));
+}
+
+TEST_CASE("ten thousand launches from block to block", "[device][launch]") {
+  const TestDevice device;
+  const OwnedStream stream(device.gpu);
+  constexpr std::uint32_t launches = 10000;
+  const Buffer count = device.upload(std::vector<std::uint32_t>(1, 0));
+  for (std::uint32_t i = 0; i < launches; ++i) {
+    KernelLaunch(*device.gpu, device["visit"]).arg(count.get()).arg(1U).grid(1).block(1).launch(stream.get());
+  }
+  device.gpu->synchronize(stream.get());
+  CHECK(device.download(count) == std::vector<std::uint32_t>(1, launches));
+}
+
+TEST_CASE("a grid with a 0 submits nothing", "[device][launch]") {
+  const TestDevice device;
+  const OwnedStream stream(device.gpu);
+  const Buffer counts = device.upload(std::vector<std::uint32_t>(4, 0));
+  for (const Dim3 grid : {Dim3{0, 1, 1}, Dim3{1, 0, 1}, Dim3{1, 1, 0}}) {
+    shaped(device, "visit", {grid, {4, 1, 1}}).arg(counts.get()).arg(4U).launch(stream.get());
+  }
+  device.gpu->synchronize(stream.get());
+  CHECK(device.download(counts) == std::vector<std::uint32_t>(4, 0));
+}
+
+TEST_CASE("launches beyond the device's limits are refused and those at them run", "[device][launch]") {
+  const TestDevice device;
+  const DeviceLimits& limits = device.gpu->info().limits;
+  const OwnedStream stream(device.gpu);
+  const Buffer data = device.upload(std::vector<std::uint32_t>(4, 0));
+  const auto visit = [&](Dim3 grid, Dim3 block) {
+    shaped(device, "visit", {grid, block}).arg(data.get()).arg(4U).launch(stream.get());
+  };
+  const auto rotate = [&](std::uint64_t shared) {
+    KernelLaunch(*device.gpu, device["rotate"])
+        .args(kernels::RotateArgs{.out = data.get(), .blocks = 1, .threads = 4, .rounds = 1})
+        .shared_mem(static_cast<std::uint32_t>(shared))
+        .launch(stream.get());
+  };
+  const auto code = [&](const auto& call) { return error_of(call).code(); };
+  constexpr std::uint32_t max = 0xFFFFFFFFU;
+  if (limits.grid.x != max)
+    CHECK(code([&] { visit({limits.grid.x + 1, 1, 1}, {1, 1, 1}); }) == ErrorCode::invalid_launch);
+  if (limits.grid.y != max)
+    CHECK(code([&] { visit({1, limits.grid.y + 1, 1}, {1, 1, 1}); }) == ErrorCode::invalid_launch);
+  if (limits.grid.z != max)
+    CHECK(code([&] { visit({1, 1, limits.grid.z + 1}, {1, 1, 1}); }) == ErrorCode::invalid_launch);
+  CHECK(code([&] { visit({1, 1, 1}, {limits.threads_per_block + 1, 1, 1}); }) == ErrorCode::invalid_launch);
+  CHECK(code([&] { visit({1, 1, 1}, {limits.block.x, limits.block.y, 2}); }) == ErrorCode::invalid_launch);
+  CHECK(code([&] { visit({1, 1, 1}, {4, 0, 1}); }) == ErrorCode::invalid_launch);
+  CHECK(code([&] { rotate(limits.shared_memory_per_block + 1); }) == ErrorCode::invalid_launch);
+  CHECK(code([&] { rotate(max); }) == ErrorCode::invalid_launch);
+  rotate(limits.shared_memory_per_block);
+  rotate(limits.shared_memory_per_block - 1);
+  visit({1, 1, std::min(limits.grid.z, 65535U)}, {1, 1, 1});
+  device.gpu->synchronize(stream.get());
+  CHECK(device.download(data) == std::vector<std::uint32_t>{2, 3, 4, 1});  // rotated by 1, then visited
+  CHECK(device.canary());
+}
+
+TEST_CASE("every argument of a large block arrives", "[device][launch]") {
+  const TestDevice device;
+  const OwnedStream stream(device.gpu);
+  const auto contents = counting(64, 1000);
+  const Buffer words = device.upload(contents);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const Buffer out = device.upload(std::vector<std::uint32_t>(many_args_words, 0));
+    const ManyArguments arguments(seed, out.get(), words, contents);
+    REQUIRE(arguments.expected().size() == many_args_words);
+    arguments.launch(device, stream.get());
+    device.gpu->synchronize(stream.get());
+    CHECK(device.download(out) == arguments.expected());
+  }
+}
+
+TEST_CASE("ten thousand large argument blocks in flight are each their own", "[device][launch]") {
+  const TestDevice device;
+  const OwnedStream stream(device.gpu);
+  const auto contents = counting(64, 5000);
+  const Buffer words = device.upload(contents);
+  constexpr std::uint32_t launches = 10000;
+  const Buffer out = device.upload(std::vector<std::uint32_t>(std::size_t{launches} * many_args_words, 0));
+  std::vector<std::uint32_t> expected;
+  for (std::uint32_t i = 0; i < launches; ++i) {
+    const ManyArguments arguments(i, out.get().offset(std::uint64_t{i} * many_args_words * 4), words, contents);
+    arguments.launch(device, stream.get());
+    expected.insert(expected.end(), arguments.expected().begin(), arguments.expected().end());
+  }
+  device.gpu->synchronize(stream.get());
+  const auto found = device.download(out);
+  CHECK(std::mismatch(expected.begin(), expected.end(), found.begin()).first == expected.end());
+}
+
+TEST_CASE("a graph keeps large argument blocks", "[device][launch][graph]") {
+  const TestDevice device;
+  const OwnedStream stream(device.gpu);
+  const auto contents = counting(64, 9000);
+  const Buffer words = device.upload(contents);
+  constexpr std::uint32_t launches = 1000;  // more than one piece of a graph's memory holds
+  const Buffer out(device.gpu, std::uint64_t{launches} * many_args_words * 4);
+  std::vector<std::uint32_t> expected;
+  device.gpu->begin_capture(stream.get());
+  for (std::uint32_t i = 0; i < launches; ++i) {
+    const ManyArguments arguments(i, out.get().offset(std::uint64_t{i} * many_args_words * 4), words, contents);
+    arguments.launch(device, stream.get());
+    expected.insert(expected.end(), arguments.expected().begin(), arguments.expected().end());
+  }
+  const OwnedGraph graph(device.gpu, device.gpu->end_capture(stream.get()));
+  for (int replay = 0; replay < 10; ++replay) {
+    device.gpu->fill(out.get(), 0, 4, out.bytes() / 4, stream.get());
+    // Launches outside the graph use memory that the graph's blocks must not share.
+    const ManyArguments other(77, out.get(), words, contents);
+    other.launch(device, stream.get());
+    device.gpu->launch_graph(graph.get(), stream.get());
+    device.gpu->synchronize(stream.get());
+    const auto found = device.download(out);
+    CHECK(std::mismatch(expected.begin(), expected.end(), found.begin()).first == expected.end());
+  }
+}
+
+TEST_CASE("prepare takes what launch takes and refuses what launch refuses", "[device][launch]") {
+  const TestDevice device;
+  const DeviceLimits& limits = device.gpu->info().limits;
+  const auto prepare = [&](Dim3 block, std::uint32_t shared) { device.gpu->prepare(device["rotate"], block, shared); };
+  for (int again = 0; again < 3; ++again) prepare({16, 1, 1}, 64);
+  prepare({limits.threads_per_block, 1, 1}, static_cast<std::uint32_t>(limits.shared_memory_per_block));
+  const auto code = [&](const auto& call) { return error_of(call).code(); };
+  CHECK(code([&] { prepare({0, 1, 1}, 64); }) == ErrorCode::invalid_launch);
+  CHECK(code([&] { prepare({limits.threads_per_block + 1, 1, 1}, 64); }) == ErrorCode::invalid_launch);
+  CHECK(code([&] { prepare({16, 1, 1}, static_cast<std::uint32_t>(limits.shared_memory_per_block + 1)); }) ==
+        ErrorCode::invalid_launch);
+  CHECK(wrong_rotations(device, 2, 16, 3) == 0);
+}
+
+TEST_CASE("a kernel outlives no set and a set no work", "[device][launch]") {
+  TestDevice device;
+  const OwnedStream stream(device.gpu);
+  const Buffer data = device.upload(std::vector<std::uint32_t>(16, 1));
+  const KernelHandle affine = device["affine"];
+  device.spin(stream.get(), 20);
+  device.affine(data, 3, 4, stream.get());
+  device.kernels.reset();  // waits
+  CHECK(device.download(data) == std::vector<std::uint32_t>(16, 7));
+  CHECK(error_of([&] {
+          KernelLaunch(*device.gpu, affine).arg(data.get()).arg(16U).arg(1U).arg(1U).launch(stream.get());
+        }).code() == ErrorCode::invalid_handle);
+  device.kernels = device.gpu->load(TestKernels::of(device.gpu->info().backend).make());
+  CHECK(device.canary());
+}
+
+TEST_CASE("a set is loaded and unloaded many times", "[device][launch]") {
+  const TestDevice device;
+  const auto set = TestKernels::of(device.gpu->info().backend).make();
+  const OwnedStream stream(device.gpu);
+  const Buffer count = device.upload(std::vector<std::uint32_t>(1, 0));
+  constexpr std::uint32_t times = 20;
+  for (std::uint32_t i = 0; i < times; ++i) {
+    const auto loaded = device.gpu->load(set);
+    KernelLaunch(*device.gpu, loaded->get("visit")).arg(count.get()).arg(1U).grid(1).block(1).launch(stream.get());
+  }
+  CHECK(device.download(count) == std::vector<std::uint32_t>(1, times));
+}
+
+}  // namespace kdart::test
