@@ -19,15 +19,15 @@ std::vector<std::string> names_of(const std::vector<Geometry>& geometries) {
 }
 
 TEST_CASE("no geometry means all that have a name", "[probe]") {
-  const auto geometries = geometries({});
-  CHECK(names_of(geometries) == Words{"kimi-linear", "kimi-k3", "glm-5.3-flash"});
-  CHECK(geometries[1].config == named_geometry("kimi-k3"));
+  const auto chosen = geometries({});
+  CHECK(names_of(chosen) == Words{"kimi-linear", "kimi-k3", "glm-5.3-flash"});
+  CHECK(chosen[1].config == named_geometry("kimi-k3"));
 }
 
 TEST_CASE("three numbers in a row are a geometry of its own", "[probe]") {
-  const auto geometries = geometries({"kimi-linear", "2", "64", "128", "4", "128", "256"});
-  CHECK(names_of(geometries) == Words{"kimi-linear", "2,64,128", "4,128,256"});
-  const KdaConfig& config = geometries[1].config;
+  const auto chosen = geometries({"kimi-linear", "2", "64", "128", "4", "128", "256"});
+  CHECK(names_of(chosen) == Words{"kimi-linear", "2,64,128", "4,128,256"});
+  const KdaConfig& config = chosen[1].config;
   CHECK(config.heads == 2);
   CHECK(config.head_dim == 64);
   CHECK(config.hidden_size == 128);
@@ -47,8 +47,8 @@ TEST_CASE("a geometry that is none is a usage error that says why", "[probe]") {
                Wrong{{"0", "64", "128"}, "heads"}, Wrong{{"2", "64", "100"}, "100"},
                Wrong{{"2", "64", "128", "nosuch"}, "nosuch"}, Wrong{{"-2", "64", "128"}, "-2"});
   try {
-    const auto geometries = geometries(wrong.words);
-    FAIL("accepted " << geometries.size() << " geometries");
+    const auto chosen = geometries(wrong.words);
+    FAIL("accepted " << chosen.size() << " geometries");
   } catch (const Failure& failure) {
     CHECK(failure.code() == "usage");
     CHECK(failure.exit() == ExitCode::usage);
