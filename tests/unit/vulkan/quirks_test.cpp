@@ -44,12 +44,12 @@ TEST_CASE("every quirk has its reason, link, test and end date", "[vulkan][quirk
     CHECK(std::filesystem::exists(quirk.test));  // tests run in the source folder
     CHECK(is_year_and_month(quirk.until));
   }
-  CHECK(quirk_table().size() == 3);  // a new one comes with a test below
+  CHECK(quirk_table().size() == 4);  // a new one comes with a test below
 }
 
 TEST_CASE("quirks apply to the devices they are for", "[vulkan][quirks]") {
   CHECK(in_force(lavapipe()) == Names{});
-  CHECK(in_force(nvidia_h200()) == Names{});
+  CHECK(in_force(nvidia_h200()) == Names{"driver_stays_loaded"});
   CHECK(in_force(radv_navi21()) == Names{"bounded_submissions"});
   CHECK(in_force(anv_like()) == Names{"bounded_submissions", "short_launches"});
   CHECK(in_force(adreno_like()) == Names{"short_launches"});
@@ -101,7 +101,8 @@ TEST_CASE("the last override of a quirk counts, and unknown ones are refused", "
 
   for (const std::string name : {"short_launch", "-short_launch", "", "-", "--short_launches", "Short_launches"}) {
     INFO(name);
-    expect_error(ErrorCode::invalid_argument, {"'" + name + "'", "bounded_submissions, no_timestamps, short_launches"},
+    expect_error(ErrorCode::invalid_argument,
+                 {"'" + name + "'", "bounded_submissions, driver_stays_loaded, no_timestamps, short_launches"},
                  [&] { static_cast<void>(plan_device(lavapipe(), {.quirk_overrides = {name}})); });
   }
 }

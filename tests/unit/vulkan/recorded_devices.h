@@ -13,7 +13,7 @@ namespace kdart::test {
 inline constexpr std::uint64_t recorded_mib = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t recorded_gib = std::uint64_t{1} << 30;
 
-// llvmpipe of Mesa 22.3.6, as read.
+// llvmpipe of Mesa 22.3.6, as read but for extensions that nothing here looks at.
 [[nodiscard]] vulkan::PhysicalDeviceFacts lavapipe();
 // An H200 with NVIDIA's driver 580.
 [[nodiscard]] vulkan::PhysicalDeviceFacts nvidia_h200();
@@ -21,7 +21,7 @@ inline constexpr std::uint64_t recorded_gib = std::uint64_t{1} << 30;
 [[nodiscard]] vulkan::PhysicalDeviceFacts radv_navi21();
 // The same with a resizable BAR: the host sees all of it.
 [[nodiscard]] vulkan::PhysicalDeviceFacts radv_navi21_resizable();
-// RADV_FORCE_FAMILY=navi21 with no card, as read: no memory, and timestamps of an infinite period.
+// RADV_FORCE_FAMILY=navi21 with no card: no memory, and timestamps of an infinite period.
 [[nodiscard]] vulkan::PhysicalDeviceFacts radv_without_card();
 // An integrated Intel GPU whose last-level cache the processor shares (Tiger Lake), and one without (Alder Lake-N).
 [[nodiscard]] vulkan::PhysicalDeviceFacts anv_like();
