@@ -22,6 +22,9 @@ struct Chunk {
 #define KDART_PREPARE_CHUNK prepare_32
 #include "prepare_chunk.glsl"
 
+// The least that chunks of 32 take. In a pipeline with less, the driver leaves out their code.
+const uint words_of_32 = 32u * 64u + 32u * 32u + 32u;
+
 void main() {
   const uint chunks = args.tokens / args.chunk + (args.tokens % args.chunk != 0u ? 1u : 0u);
   KDART_FOR_BLOCKS(h, y, args.value_heads) {
@@ -36,10 +39,10 @@ void main() {
       at.betas = token * args.value_heads + h;
       at.tile = (h * chunks + n) * args.chunk;
       at.valid = valid_rows(n);
-      if (args.chunk == 16u) {
-        prepare_16(at);
-      } else {
+      if (kdart_shared_words >= words_of_32 && args.chunk == 32u) {
         prepare_32(at);
+      } else {
+        prepare_16(at);
       }
     }
   }

@@ -23,6 +23,9 @@ struct Chunk {
 #define KDART_SCAN_CHUNK scan_32
 #include "scan_chunk.glsl"
 
+// The least that chunks of 32 take. In a pipeline with less, the driver leaves out their code.
+const uint words_of_32 = 2u * 32u * 64u + 32u * 32u;
+
 void main() {
   KDART_FOR_BLOCKS(h, x, args.value_heads) {
     const uint64_t key_head = key_head_of(h, args.key_heads, args.value_heads);
@@ -36,10 +39,10 @@ void main() {
       at.values = token * at.value_stride + h * args.value_dim;
       at.tile = (h * args.chunks + n) * args.chunk;
       at.valid = valid_rows(n);
-      if (args.chunk == 16u) {
-        scan_16(at);
-      } else {
+      if (kdart_shared_words >= words_of_32 && args.chunk == 32u) {
         scan_32(at);
+      } else {
+        scan_16(at);
       }
     }
   }

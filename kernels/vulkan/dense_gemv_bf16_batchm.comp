@@ -22,18 +22,23 @@
 
 const uint outputs = 4u;  // of one block
 
+uint words_of(uint m) {
+  return outputs * m * partial_stride;
+}
+
 void main() {
   const uint64_t tiles = (uint64_t(args.n) + outputs - 1u) / outputs;
   KDART_FOR_BLOCKS(tile, x, tiles) {
     const uint64_t first = tile * outputs;
     barrier();  // the previous tile's partials are read
     KDART_FOR_THREADS(l, partial_count) {
-      if (args.m <= 4u) {
-        sum_4_rows(l, first);
-      } else if (args.m <= 8u) {
+      // A pipeline has the shared memory of its m, and the driver leaves out the code for more rows.
+      if (kdart_shared_words >= words_of(9u) && args.m > 8u) {
+        sum_16_rows(l, first);
+      } else if (kdart_shared_words >= words_of(5u) && args.m > 4u) {
         sum_8_rows(l, first);
       } else {
-        sum_16_rows(l, first);
+        sum_4_rows(l, first);
       }
     }
     barrier();

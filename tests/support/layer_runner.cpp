@@ -108,6 +108,13 @@ Pieces prefill_cut(std::uint32_t cut, std::uint32_t tokens) {
   return {{Call::prefill, cut}, {Call::prefill, tokens - cut}};
 }
 
+std::vector<std::uint32_t> usable_chunks(const KdaConfig& config, const GpuBackend& device) {
+  const std::uint64_t d = config.head_dim;
+  const std::uint64_t shared_bytes = (2 * 32 * d + std::uint64_t{32} * 32) * sizeof(float);  // chunk_scan's
+  if (shared_bytes > device.info().limits.shared_memory_per_block) return {16};
+  return {16, 32};
+}
+
 LayerRunner::LayerRunner(const std::shared_ptr<const KdaDeviceWeights>& weights, std::uint32_t max_tokens,
                          KdaOptions options, std::uint32_t max_tokens_per_launch)
     : backend_(weights->backend()),

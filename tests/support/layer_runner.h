@@ -59,6 +59,9 @@ using Pieces = std::vector<Piece>;
 [[nodiscard]] Pieces prefill_whole(std::uint32_t tokens);
 [[nodiscard]] Pieces prefill_cut(std::uint32_t cut, std::uint32_t tokens);
 
+// The chunks that a layer of this geometry can use on a device: 16, and 32 where shared memory is enough for it.
+[[nodiscard]] std::vector<std::uint32_t> usable_chunks(const KdaConfig& config, const GpuBackend& device);
+
 // A layer with a stream, a state and a workspace of its own.
 class LayerRunner {
  public:

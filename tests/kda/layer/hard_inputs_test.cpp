@@ -48,6 +48,7 @@ void check(std::string_view name, const EditableWeights& weights, const Input& i
   LayerRunner runner(device, input.tokens);
   judge(runner, "decode", {{Call::decode_k, input.tokens}}, bounds.decode_out, bounds.decode_state);
   judge(runner, "prefill", prefill_whole(input.tokens), bounds.prefill_out, bounds.prefill_state);
+  if (usable_chunks(weights.config, *runner.backend()).back() != 32) return;
   KdaOptions options;
   options.chunk = 32;
   options.kernels = runner.layer().kernels();

@@ -41,7 +41,7 @@ TEST_CASE("prefill split at a multiple of the chunk has the bits of one prefill"
   for (const KdaConfig& config : {softplus_layer(), full_rank_layer()}) {
     const Model model(config);
     const Input input = random_input(config, tokens, 1);
-    for (const std::uint32_t chunk : {16U, 32U}) {
+    for (const std::uint32_t chunk : usable_chunks(config, *model.device->backend())) {
       LayerRunner runner(model.device, tokens, chunk_of(chunk));
       const Output whole = runner.run(input, prefill_whole(tokens));
       for (std::uint32_t cut = chunk; cut < tokens; cut += chunk) {
@@ -59,7 +59,7 @@ TEST_CASE("prefill split anywhere stays within the bounds", "[kda][layer][prefil
     const Model model(config);
     const Input input = random_input(config, tokens, 2);
     const Truth truth = truth_of(model.host, input);
-    for (const std::uint32_t chunk : {16U, 32U}) {
+    for (const std::uint32_t chunk : usable_chunks(config, *model.device->backend())) {
       LayerRunner runner(model.device, tokens, chunk_of(chunk));
       INFO("D " << config.head_dim << ", chunk " << chunk);
       check_prefill(measure(runner.run(input, prefill_whole(tokens)), truth), tokens);
@@ -108,7 +108,7 @@ TEST_CASE("a prompt in pieces has the bits of one piece", "[kda][layer][prefill]
   const KdaConfig config = softplus_layer();
   const Model model(config);
   const Input input = random_input(config, tokens, 5);
-  for (const std::uint32_t chunk : {16U, 32U}) {
+  for (const std::uint32_t chunk : usable_chunks(config, *model.device->backend())) {
     LayerRunner whole(model.device, tokens, chunk_of(chunk));
     const Output expected = whole.run(input, prefill_whole(tokens));
     // Not a multiple of the chunk, less than one chunk, more than the prompt: all are rounded to whole chunks.
@@ -127,7 +127,7 @@ TEST_CASE("a prompt in pieces has the bits of one piece", "[kda][layer][prefill]
 TEST_CASE("what lies in the padding changes no bit", "[kda][layer][prefill][padding]") {
   for (const KdaConfig& config : {lower_bound_layer(), full_rank_layer()}) {
     const Model model(config);
-    for (const std::uint32_t chunk : {16U, 32U}) {
+    for (const std::uint32_t chunk : usable_chunks(config, *model.device->backend())) {
       for (const std::uint32_t tokens : {1U, 15U, 16U, 17U, 47U}) {
         INFO("D " << config.head_dim << ", chunk " << chunk << ", " << tokens << " tokens");
         LayerRunner runner(model.device, tokens, chunk_of(chunk));
