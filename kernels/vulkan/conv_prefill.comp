@@ -26,7 +26,8 @@ void convolve(uint64_t c) {
 // The window of four that models have, kept in registers; the same operations.
 void convolve_four(uint64_t c) {
   const uint at_once = 8u;  // tokens, so that loads are on their way together
-  const vec4 w = vec4(widen(load_w(c * 4u)), widen(load_w(c * 4u + 1u)), widen(load_w(c * 4u + 2u)), widen(load_w(c * 4u + 3u)));
+  vec4 w;
+  [[unroll]] for (uint j = 0u; j < 4u; ++j) w[j] = widen(load_w(c * 4u + j));
   vec4 window = vec4(0.0, load_state(c * 4u + 1u), load_state(c * 4u + 2u), load_state(c * 4u + 3u));
   [[dont_unroll]] for (uint64_t t = 0ul; t < args.tokens; t += at_once) {
     float inputs[at_once];

@@ -1,8 +1,8 @@
 // C = A B^T + bias for many rows: a block makes 64 outputs of 8 rows, a thread one output of each row.
 //
-// The partials are visited in the order in which the tree takes them (0, 32, 16, 48, 8, ..: bits reversed). Then the tree is a
-// binary counter: a finished partial is added to the pending sums as a carry ripples, and six pending sums per output are
-// enough.
+// The partials are visited in the order in which the tree takes them (0, 32, 16, 48, 8, ..: bits reversed). Then the
+// tree is a binary counter: a finished partial is added to the pending sums as a carry ripples, and six pending sums
+// per output are enough.
 #version 460
 #include "kernels/vulkan/dense_gemm_bf16_arguments.glsl"
 //

@@ -1,5 +1,5 @@
-// What every kernel here includes after its generated arguments. The kernels are those of kernels/simt in GLSL, with the same
-// operations in the same order; what that order is for is said there.
+// What every kernel here includes after its generated arguments. The kernels are those of kernels/simt in GLSL, with
+// the same operations in the same order; what that order is for is said there.
 //
 // The rules that keep them right on every device:
 //

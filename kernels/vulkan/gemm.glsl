@@ -1,6 +1,6 @@
 // What the three projections share; the order in which all of them add stands in kernels/simt/gemm.h: an output is 64
-// partial sums, partial l over the 8-element groups of the K axis with (group mod 64) = l in ascending order, and a tree
-// adds l+32, l+16, .. l+1 to l.
+// partial sums, partial l over the 8-element groups of the K axis with (group mod 64) = l in ascending order, and a
+// tree adds l+32, l+16, .. l+1 to l.
 
 const uint partial_count = 64u;
 const uint partial_stride = 65u;  // odd, so that threads are kept off each other's shared memory banks

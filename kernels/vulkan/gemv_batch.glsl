@@ -1,5 +1,5 @@
-// Included once per KDART_ROWS, the most rows that it takes: KDART_SUM_BATCH leaves partial `l` of four outputs of each row in
-// shared memory. The number is fixed because sums stay in registers only where no index is dynamic.
+// Included once per KDART_ROWS, the most rows that it takes: KDART_SUM_BATCH leaves partial `l` of four outputs of
+// each row in shared memory. The number is fixed because sums stay in registers only where no index is dynamic.
 
 void KDART_SUM_BATCH(uint l, uint64_t first) {
   vec4 sums[KDART_ROWS];

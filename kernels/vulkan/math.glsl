@@ -1,5 +1,5 @@
-// exp, log1p, sigmoid, softplus and silu from adds, multiplies, divide and square root, as in kernels/simt/math.h. A device's
-// own functions are too coarse: log near 1 and exp at large arguments lose digits.
+// exp, log1p, sigmoid, softplus and silu from adds, multiplies and divides, as in kernels/simt/math.h. A device's own
+// functions are too coarse: log near 1 and exp at large arguments lose digits.
 
 // exp(-inf) = 0, overflow is infinity, a NaN stays.
 float kdart_exp(float x) {

@@ -1,13 +1,14 @@
-// Included once per chunk size KDART_C, which fixes how many values a thread keeps: KDART_PREPARE_CHUNK prepares one chunk of
-// one head. Shared memory: the cumulative gate [C, key_dim], which becomes its exp; A [C, C]; beta [C].
+// Included once per chunk size KDART_C, which fixes how many values a thread keeps: KDART_PREPARE_CHUNK prepares one
+// chunk of one head. Shared memory: the cumulative gate [C, key_dim], turned, which becomes its exp; A [C, C]; beta
+// [C].
 
 #define KDART_A (KDART_C * args.key_dim)
 #define KDART_BETA (KDART_A + KDART_C * KDART_C)
 
-// Row i of x, so far the right side, becomes row i of (I - A)^-1 x; A is strictly lower triangular. Step by step over i.
-#define KDART_SUBSTITUTE(i, x)                                                                                   \
-  [[unroll]] for (uint j = 0u; j < KDART_C; ++j) {                                                               \
-    if (j < (i)) x[i] = x[i] + kdart_shared[KDART_A + (i) * KDART_C + j] * x[j];                                 \
+// Row i of x, so far the right side, becomes row i of (I - A)^-1 x; A is strictly lower triangular. For ascending i.
+#define KDART_SUBSTITUTE(i, x)                                                   \
+  [[unroll]] for (uint j = 0u; j < KDART_C; ++j) {                               \
+    if (j < (i)) x[i] = x[i] + kdart_shared[KDART_A + (i) * KDART_C + j] * x[j]; \
   }
 
 void KDART_PREPARE_CHUNK(Chunk at) {
@@ -20,7 +21,7 @@ void KDART_PREPARE_CHUNK(Chunk at) {
       float log_decay = 0.0;
       if (i < at.valid) log_decay = load_gate(at.keys + i * at.key_stride + c);
       sum = sum + log_decay;
-      kdart_shared[i * key_dim + c] = sum;
+      kdart_shared[turned(i, c)] = sum;
       store_gc(at.tile * key_dim + i * key_dim + c, sum);
     }
   }
@@ -42,7 +43,7 @@ void KDART_PREPARE_CHUNK(Chunk at) {
           k_j[e] = load_k(at.keys + j * at.key_stride + c + e);
         }
         [[unroll]] for (uint e = 0u; e < at_once; ++e) {
-          precise float difference = kdart_shared[i * key_dim + c + e] - kdart_shared[j * key_dim + c + e];
+          precise float difference = kdart_shared[turned(i, c + e)] - kdart_shared[turned(j, c + e)];
           dot = dot + k_i[e] * k_j[e] * kdart_exp(difference);
         }
       }
@@ -63,13 +64,13 @@ void KDART_PREPARE_CHUNK(Chunk at) {
   KDART_FOR_THREADS(c, key_dim) {
     // In a loop of its own: unrolled with the rest, exp would be there KDART_C times.
     [[dont_unroll]] for (uint i = 0u; i < KDART_C; ++i) {
-      kdart_shared[i * key_dim + c] = kdart_exp(kdart_shared[i * key_dim + c]);
+      kdart_shared[turned(i, c)] = kdart_exp(kdart_shared[turned(i, c)]);
     }
     precise float x[KDART_C];
     [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
       x[i] = 0.0;
       if (i < at.valid) {
-        x[i] = kdart_shared[KDART_BETA + i] * (load_k(at.keys + i * at.key_stride + c) * kdart_shared[i * key_dim + c]);
+        x[i] = kdart_shared[KDART_BETA + i] * (load_k(at.keys + i * at.key_stride + c) * kdart_shared[turned(i, c)]);
       }
       KDART_SUBSTITUTE(i, x)
       store_w((at.tile + i) * key_dim + c, x[i]);

@@ -1,15 +1,15 @@
-// The recurrence, one token per row. A thread owns columns of the state; both kernels step a column with the same code, so
-// they give the same bits. The kernel that includes this says where a column lies:
+// The recurrence, one token per row. A thread owns columns of the state; both kernels step a column with the same
+// code, so they give the same bits. Shared memory begins with one head's q, k and exp(gate). The kernel that includes
+// this says where a column lies:
 //
-//   KDART_COLUMN                       type of an index into it
-//   float get_column(KDART_COLUMN), void set_column(KDART_COLUMN, float)
-
-// Shared memory begins with one head's q, k and exp(gate).
+//   KDART_COLUMN                           type of an index into it
+//   float get_column(KDART_COLUMN)
+//   void set_column(KDART_COLUMN, float)
 
 const uint kdart_at_once = 8u;  // elements of a column in flight; divides key_dim
 
-// S = decay S; d = beta (v - S^T k); S = S + k d^T; returns S^T q, all for one column of elements `stride` apart. Sums ascend
-// over the key index. decay S is computed twice, which costs less than to write it and read it again.
+// S = decay S; d = beta (v - S^T k); S = S + k d^T; returns S^T q, all for one column of elements `stride` apart. Sums
+// ascend over the key index. decay S is computed twice, which costs less than to write it and read it again.
 float step_column(KDART_COLUMN column, KDART_COLUMN stride, uint key_dim, float v, float beta) {
   precise float s[kdart_at_once];
   precise float seen = 0.0;
@@ -46,10 +46,10 @@ void load_head(uint64_t row, uint64_t key, uint key_dim) {
   barrier();
 }
 
-// Every head of every row, `part_size` values at a time. step_value(matrix, i, v, beta) steps the column of the state at
-// element `matrix`, the i-th of its part, and returns its S^T q.
+// Steps the column of the state that begins at element `matrix`, the i-th of its part, and returns its S^T q.
 float step_value(uint64_t matrix, uint i, float v, float beta);
 
+// Every head of every row, `part_size` values at a time.
 void step_heads(uint part_size) {
   const uint key_dim = args.key_dim;
   const uint value_dim = args.value_dim;

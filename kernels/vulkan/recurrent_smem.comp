@@ -14,8 +14,8 @@ void set_column(uint at, float s) {
 }
 #include "recurrent.glsl"
 
-// A thread copies the columns it steps, so no barrier is needed. An odd stride keeps threads off each other's shared memory
-// banks.
+// A thread copies the columns it steps, so no barrier is needed. An odd stride keeps threads off each other's shared
+// memory banks.
 float step_value(uint64_t matrix, uint i, float v, float beta) {
   const uint key_dim = args.key_dim;
   const uint column = 3u * key_dim + i * (key_dim + 1u);

@@ -1,26 +1,33 @@
-// Included once per chunk size KDART_C, which fixes how many values a thread keeps: KDART_SCAN_CHUNK runs one chunk of one head.
-// The thread owns column KDART_THREAD of the state. Shared memory:
-//   first   gc [C, key_dim]; then q exp(gc) [key_dim, C]; then exp(gc_last) [key_dim]
-//   second  k [C, key_dim]; then w [key_dim, C]; then k exp(gc_last - gc) [key_dim, C]
+// Included once per chunk size KDART_C, which fixes how many values a thread keeps: KDART_SCAN_CHUNK runs one chunk of
+// one head. The thread owns column KDART_THREAD of the state. Shared memory:
+//   first   [C, key_dim]   gc, turned; then q exp(gc); then exp(gc_last) in row 0
+//   second  [C, key_dim]   k, turned; then w; then k exp(gc_last - gc)
 //   p       [C, C]         tril(q k^T exp(gc_i - gc_j))
 
 #define KDART_SECOND (KDART_C * args.key_dim)
 #define KDART_P (2u * KDART_SECOND)
-#define KDART_STATES (32u / KDART_C)  // elements of the state that are loaded together; with more, AMD's registers run out
+#define KDART_STATES (64u / KDART_C)  // elements of the state at once; with 4 and chunks of 32, AMD's registers run out
 
 void KDART_SCAN_CHUNK(Chunk at) {
   const uint key_dim = args.key_dim;
   const uint value_dim = args.value_dim;
   const uint column = KDART_THREAD;
   const uint64_t gc = at.tile * key_dim;
+  // Rows that are not there are read as the last one that is, and then replaced: loads without a branch overlap.
+  const uint last_row = at.valid - 1u;
 
   barrier();  // the previous chunk's values are read
   KDART_FOR_THREADS(c, key_dim) {
-    [[dont_unroll]] for (uint i = 0u; i < KDART_C; ++i) {
-      float k = 0.0;
-      if (i < at.valid) k = load_k(at.keys + i * at.key_stride + c);
-      kdart_shared[i * key_dim + c] = load_gc(gc + i * key_dim + c);
-      kdart_shared[KDART_SECOND + i * key_dim + c] = k;
+    [[dont_unroll]] for (uint first = 0u; first < KDART_C; first += at_once) {
+      float k[at_once], gates[at_once];
+      [[unroll]] for (uint e = 0u; e < at_once; ++e) {
+        k[e] = load_k(at.keys + min(first + e, last_row) * at.key_stride + c);
+        gates[e] = load_gc(gc + (first + e) * key_dim + c);
+      }
+      [[unroll]] for (uint e = 0u; e < at_once; ++e) {
+        kdart_shared[turned(first + e, c)] = gates[e];
+        kdart_shared[KDART_SECOND + turned(first + e, c)] = first + e < at.valid ? k[e] : 0.0;
+      }
     }
   }
   barrier();
@@ -33,8 +40,8 @@ void KDART_SCAN_CHUNK(Chunk at) {
         float q[at_once];
         [[unroll]] for (uint e = 0u; e < at_once; ++e) q[e] = load_q(at.keys + i * at.key_stride + c + e);
         [[unroll]] for (uint e = 0u; e < at_once; ++e) {
-          precise float difference = kdart_shared[i * key_dim + c + e] - kdart_shared[j * key_dim + c + e];
-          dot = dot + q[e] * kdart_shared[KDART_SECOND + j * key_dim + c + e] * kdart_exp(difference);
+          precise float difference = kdart_shared[turned(i, c + e)] - kdart_shared[turned(j, c + e)];
+          dot = dot + q[e] * kdart_shared[KDART_SECOND + turned(j, c + e)] * kdart_exp(difference);
         }
       }
     }
@@ -42,11 +49,18 @@ void KDART_SCAN_CHUNK(Chunk at) {
   }
   barrier();
   KDART_FOR_THREADS(c, key_dim) {
-    [[dont_unroll]] for (uint i = 0u; i < KDART_C; ++i) {
-      precise float q = 0.0;
-      if (i < at.valid) q = load_q(at.keys + i * at.key_stride + c) * kdart_exp(load_gc(gc + i * key_dim + c));
-      kdart_shared[c * KDART_C + i] = q;
-      kdart_shared[KDART_SECOND + c * KDART_C + i] = load_w(gc + i * key_dim + c);
+    [[dont_unroll]] for (uint first = 0u; first < KDART_C; first += at_once) {
+      float q[at_once], gates[at_once], w[at_once];
+      [[unroll]] for (uint e = 0u; e < at_once; ++e) {
+        q[e] = load_q(at.keys + min(first + e, last_row) * at.key_stride + c);
+        gates[e] = load_gc(gc + (first + e) * key_dim + c);
+        w[e] = load_w(gc + (first + e) * key_dim + c);
+      }
+      [[unroll]] for (uint e = 0u; e < at_once; ++e) {
+        precise float decayed = q[e] * kdart_exp(gates[e]);
+        kdart_shared[(first + e) * key_dim + c] = first + e < at.valid ? decayed : 0.0;
+        kdart_shared[KDART_SECOND + (first + e) * key_dim + c] = w[e];
+      }
     }
   }
   barrier();
@@ -60,10 +74,10 @@ void KDART_SCAN_CHUNK(Chunk at) {
     [[dont_unroll]] for (uint c = 0u; c < key_dim; c += KDART_STATES) {
       float s[KDART_STATES];
       [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e, element += value_dim) s[e] = load_state(element);
-      [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e) {
-        [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
-          from_w[i] = from_w[i] + kdart_shared[KDART_SECOND + (c + e) * KDART_C + i] * s[e];
-          from_q[i] = from_q[i] + kdart_shared[(c + e) * KDART_C + i] * s[e];
+      [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
+        [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e) {
+          from_w[i] = from_w[i] + kdart_shared[KDART_SECOND + i * key_dim + c + e] * s[e];
+          from_q[i] = from_q[i] + kdart_shared[i * key_dim + c + e] * s[e];
         }
       }
     }
@@ -84,13 +98,17 @@ void KDART_SCAN_CHUNK(Chunk at) {
   KDART_FOR_THREADS(c, key_dim) {
     const float last = load_gc(gc + (KDART_C - 1u) * key_dim + c);
     kdart_shared[c] = kdart_exp(last);
-    [[dont_unroll]] for (uint i = 0u; i < KDART_C; ++i) {
-      precise float k = 0.0;
-      if (i < at.valid) {
-        precise float left = last - load_gc(gc + i * key_dim + c);
-        k = load_k(at.keys + i * at.key_stride + c) * kdart_exp(left);
+    [[dont_unroll]] for (uint first = 0u; first < KDART_C; first += at_once) {
+      float k[at_once], gates[at_once];
+      [[unroll]] for (uint e = 0u; e < at_once; ++e) {
+        k[e] = load_k(at.keys + min(first + e, last_row) * at.key_stride + c);
+        gates[e] = load_gc(gc + (first + e) * key_dim + c);
       }
-      kdart_shared[KDART_SECOND + c * KDART_C + i] = k;
+      [[unroll]] for (uint e = 0u; e < at_once; ++e) {
+        precise float left = last - gates[e];
+        precise float decayed = k[e] * kdart_exp(left);
+        kdart_shared[KDART_SECOND + (first + e) * key_dim + c] = first + e < at.valid ? decayed : 0.0;
+      }
     }
   }
   barrier();
@@ -99,13 +117,14 @@ void KDART_SCAN_CHUNK(Chunk at) {
     [[dont_unroll]] for (uint c = 0u; c < key_dim; c += KDART_STATES) {
       precise float s[KDART_STATES];
       uint64_t from = element;
-      [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e, from += value_dim) s[e] = kdart_shared[c + e] * load_state(from);
-      [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e, element += value_dim) {
-        [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
-          s[e] = s[e] + kdart_shared[KDART_SECOND + (c + e) * KDART_C + i] * v_new[i];
+      [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e, from += value_dim) s[e] = load_state(from);
+      [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e) s[e] = kdart_shared[c + e] * s[e];
+      [[unroll]] for (uint i = 0u; i < KDART_C; ++i) {
+        [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e) {
+          s[e] = s[e] + kdart_shared[KDART_SECOND + i * key_dim + c + e] * v_new[i];
         }
-        store_state(element, s[e]);
       }
+      [[unroll]] for (uint e = 0u; e < KDART_STATES; ++e, element += value_dim) store_state(element, s[e]);
     }
   }
 }

@@ -51,11 +51,12 @@ foreach(name IN LISTS kda_vulkan_kernels)
   if(KDART_SPIRV_VAL)
     set(validate COMMAND "${KDART_SPIRV_VAL}" --target-env vulkan1.2 "${module}")
   endif()
-  # Not -O: spirv-opt's loop unroller forgets that a multiply and an add must not be contracted, and then fuses them. Drivers
-  # optimise anyway.
+  # Not -O: spirv-opt's loop unroller forgets that a multiply and an add must not be contracted, and then fuses them.
+  # Drivers optimise anyway.
   add_custom_command(
     OUTPUT "${module}"
-    COMMAND "${KDART_GLSLC}" --target-env=vulkan1.2 -O0 -Werror "-I${kda_generated}" "${source}" -o "${module}" ${validate}
+    COMMAND "${KDART_GLSLC}" --target-env=vulkan1.2 -O0 -Werror "-I${kda_generated}" "${source}" -o "${module}"
+            ${validate}
     DEPENDS "${source}" ${kda_vulkan_includes} "${kda_generated}/kernels/vulkan/${name}_arguments.glsl"
     COMMENT "Compiling ${name} for Vulkan"
     VERBATIM)
@@ -77,7 +78,8 @@ add_custom_command(
 kda_write_manifest(
   vulkan
   DEPENDS "${kda_vulkan_image}"
-  ARGUMENTS --symbol-prefix kdart_ --tool "glslc=${kda_glslc_version}" --image "${kda_vulkan_image}" ${kda_vulkan_target} spirv)
+  ARGUMENTS --symbol-prefix kdart_ --tool "glslc=${kda_glslc_version}" #
+            --image "${kda_vulkan_image}" ${kda_vulkan_target} spirv)
 add_custom_target(kdart_kernel_set_kda_vulkan ALL DEPENDS "${kda_vulkan_folder}/manifest.json")
 add_dependencies(kdart_kernel_set_kda_vulkan kdart_kda_contract)
 if(KDART_WITH_VULKAN)
