@@ -1,4 +1,4 @@
-"""The contract for the kernels of kernels/vulkan: per kernel one include with its arguments and how to reach through them."""
+"""The contract for the kernels of kernels/vulkan: per kernel an include with its arguments and what they point to."""
 
 import model
 
@@ -14,9 +14,9 @@ _WORDS_BYTES = 16
 _FILE = """\
 // Generated from kernels/contract/{set}.json. The arguments of {name}, for kernels/vulkan/{name}.comp.
 //
-// `args` holds them. A pointer argument p is reached through load_p(i) and store_p(i, value), as its access allows; i counts
-// elements and has 64 bits. A bf16 is passed as its 16 bits. load_p_words(i) gives the eight bf16 from i on, i a multiple
-// of 8; has_p() says that a nullable p is not null.
+// `args` holds them. What a pointer p points to is reached through load_p(i) and store_p(i, value), as its access
+// allows; i counts elements and has 64 bits. A bf16 is passed as its 16 bits. load_p_words(i) gives the eight bf16 from
+// i on, i a multiple of 8; has_p() says that a nullable p is not null.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -35,7 +35,8 @@ layout(constant_id = 3) const uint kdart_shared_words = 1;  // the dynamic share
 shared float kdart_shared[kdart_shared_words];
 """
 
-_REFERENCE = "layout(buffer_reference, std430, buffer_reference_align = {align}) {qualifiers}buffer {name} {{ {type} x; }};"
+_REFERENCE = ("layout(buffer_reference, std430, buffer_reference_align = {align}) "
+              "{qualifiers}buffer {name} {{ {type} x; }};")
 
 _DIRECT = """\
 layout(push_constant, std430) uniform KdartArguments {{

@@ -26,16 +26,17 @@ _EXT_INST, _ENTRY_POINT, _CAPABILITY = 12, 15, 17
 _TYPE_INT, _TYPE_FLOAT, _TYPE_VECTOR, _TYPE_ARRAY, _TYPE_STRUCT, _TYPE_POINTER = 21, 22, 23, 28, 30, 32
 _CONSTANT, _VARIABLE, _DECORATE, _MEMBER_DECORATE = 43, 59, 71, 72
 _NO_LINE, _MODULE_PROCESSED = 317, 330
-_DEBUG = {_SOURCE_CONTINUED, _SOURCE, _SOURCE_EXTENSION, _NAME, _MEMBER_NAME, _STRING, _LINE, _NO_LINE, _MODULE_PROCESSED}
+_DEBUG = {_SOURCE_CONTINUED, _SOURCE, _SOURCE_EXTENSION, _NAME, _MEMBER_NAME, _STRING, _LINE, _NO_LINE,
+          _MODULE_PROCESSED}
 
 _DECORATION_ARRAY_STRIDE, _DECORATION_OFFSET, _DECORATION_NO_CONTRACTION = 6, 35, 42
 _STORAGE_WORKGROUP, _STORAGE_PUSH_CONSTANT, _STORAGE_PHYSICAL = 4, 9, 5349
 
-# Arithmetic that is exact to the last bit only when nothing may be contracted, and what GLSL.std.450 functions may stand
-# beside it: the others are as coarse as a device likes, or fused.
+# Arithmetic that is exact to the last bit only when nothing may be contracted, and the functions of GLSL.std.450 that
+# may stand beside it: the others are as coarse as a device likes, or fused.
 _ARITHMETIC = {127: "OpFNegate", 129: "OpFAdd", 131: "OpFSub", 133: "OpFMul", 136: "OpFDiv", 142: "OpVectorTimesScalar"}
-_LOOSE = {140: "OpFRem", 141: "OpFMod", 143: "OpMatrixTimesScalar", 144: "OpVectorTimesMatrix", 145: "OpMatrixTimesVector",
-          146: "OpMatrixTimesMatrix", 148: "OpDot"}
+_LOOSE = {140: "OpFRem", 141: "OpFMod", 143: "OpMatrixTimesScalar", 144: "OpVectorTimesMatrix",
+          145: "OpMatrixTimesVector", 146: "OpMatrixTimesMatrix", 148: "OpDot"}
 _FUNCTIONS = {31: "Sqrt", 38: "UMin", 41: "UMax"}
 
 # Those that compute shaders use; a name is needed to write it into a manifest.
@@ -47,8 +48,9 @@ _CAPABILITIES = {
     4435: "StoragePushConstant16", 4441: "VariablePointersStorageBuffer", 4442: "VariablePointers",
     4448: "StorageBuffer8BitAccess", 4449: "UniformAndStorageBuffer8BitAccess", 4450: "StoragePushConstant8",
     4464: "DenormPreserve", 4465: "DenormFlushToZero", 4466: "SignedZeroInfNanPreserve", 4467: "RoundingModeRTE",
-    4468: "RoundingModeRTZ", 5116: "BFloat16TypeKHR", 5117: "BFloat16DotProductKHR", 5118: "BFloat16CooperativeMatrixKHR",
-    5345: "VulkanMemoryModel", 5346: "VulkanMemoryModelDeviceScope", 5347: "PhysicalStorageBufferAddresses",
+    4468: "RoundingModeRTZ", 5116: "BFloat16TypeKHR", 5117: "BFloat16DotProductKHR",
+    5118: "BFloat16CooperativeMatrixKHR", 5345: "VulkanMemoryModel", 5346: "VulkanMemoryModelDeviceScope",
+    5347: "PhysicalStorageBufferAddresses",
     6022: "CooperativeMatrixKHR",
 }
 
@@ -124,7 +126,8 @@ class Module:
         exact = {one.operands[0] for one in self._all(_DECORATE) if one.operands[1] == _DECORATION_NO_CONTRACTION}
         for one in self.instructions:
             if one.opcode in _ARITHMETIC and one.operands[1] not in exact:
-                raise SpirvError(f"{_ARITHMETIC[one.opcode]} %{one.operands[1]} may be contracted; a `precise` is missing")
+                raise SpirvError(f"{_ARITHMETIC[one.opcode]} %{one.operands[1]} may be contracted; "
+                                 "a `precise` is missing")
             if one.opcode in _LOOSE:
                 raise SpirvError(f"{_LOOSE[one.opcode]} rounds as a device likes")
             if one.opcode == _EXT_INST and one.operands[3] not in _FUNCTIONS:

@@ -43,11 +43,11 @@ class Emitted(unittest.TestCase):
 
     def test_a_block_too_large_for_push_constants(self):
         text = self.text()
-        self.assertIn("layout(buffer_reference, std430, buffer_reference_align = 64) restrict readonly buffer KdartArguments",
-                      text)
+        self.assertIn("layout(buffer_reference, std430, buffer_reference_align = 64) restrict readonly buffer "
+                      "KdartArguments {", text)
         self.assertIn("  layout(offset = 64) uint map[16];\n", text)
-        self.assertIn("layout(push_constant, std430) uniform KdartArgumentsAddress { layout(offset = 0) KdartArguments args; };",
-                      text)
+        self.assertIn("layout(push_constant, std430) uniform KdartArgumentsAddress { "
+                      "layout(offset = 0) KdartArguments args; };", text)
 
     def test_the_limit_is_128_bytes(self):
         def resized(size):
@@ -62,7 +62,8 @@ class Emitted(unittest.TestCase):
         text = self.text(drop("map"))
         self.assertIn("buffer_reference_align = 16) restrict readonly buffer KdartInBf16Align16 { uint16_t x; };", text)
         self.assertIn("buffer_reference_align = 4) restrict writeonly buffer KdartOutF32Align4 { float x; };", text)
-        self.assertIn("uint load_in(uint64_t i) { return uint(KdartInBf16Align2(uint64_t(args.p_in) + i * 2ul).x); }", text)
+        self.assertIn("uint load_in(uint64_t i) { "
+                      "return uint(KdartInBf16Align2(uint64_t(args.p_in) + i * 2ul).x); }", text)
         self.assertIn("uvec4 load_in_words(uint64_t i)", text)
         self.assertNotIn("store_in(", text)
         self.assertIn("void store_out(uint64_t i, float x)", text)
@@ -84,7 +85,8 @@ class Emitted(unittest.TestCase):
     def test_block_and_shared_memory(self):
         text = self.text(lambda kernel: kernel.update(min_threads=32))
         for part in ("layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;",
-                     "layout(constant_id = 3) const uint kdart_shared_words = 1;", "shared float kdart_shared[kdart_shared_words];",
+                     "layout(constant_id = 3) const uint kdart_shared_words = 1;",
+                     "shared float kdart_shared[kdart_shared_words];",
                      "const uint kdart_min_threads = 32;", "const uint kdart_max_threads = 64;"):
             self.assertIn(part, text)
         self.assertNotIn("kdart_shared", self.text(lambda kernel: kernel.update(shared="0")))
@@ -136,8 +138,9 @@ class Compiled(unittest.TestCase):
             spirv.check_arguments(parsed(drop("map", "factor")).kernels[0], module)
 
     def test_shared_memory(self):
-        main = "shared float own[12]; void main() {{ {0} own[0] = kdart_shared[args.width]; store_out(0ul, own[args.rows]); }}"
-        module = self.module(parsed(), main.format("kdart_shared[0] = args.factor;"))
+        main = ("shared float own[12]; void main() { kdart_shared[0] = args.factor; own[0] = kdart_shared[args.width]; "
+                "store_out(0ul, own[args.rows]); }")
+        module = self.module(parsed(), main)
         self.assertEqual(module.static_shared_bytes, 48)
 
     def test_contraction(self):
@@ -146,7 +149,8 @@ class Compiled(unittest.TestCase):
         with self.assertRaisesRegex(spirv.SpirvError, "may be contracted"):
             self.module(parsed(), main.format("")).check_arithmetic()
         with self.assertRaisesRegex(spirv.SpirvError, "function 27 of GLSL.std.450"):
-            self.module(parsed(), "void main() { precise float x = exp(args.factor); store_out(0ul, x); }").check_arithmetic()
+            main = "void main() { precise float x = exp(args.factor); store_out(0ul, x); }"
+            self.module(parsed(), main).check_arithmetic()
 
 
 if __name__ == "__main__":
