@@ -37,8 +37,8 @@ void abandon(void* parts) noexcept {
 VulkanBackend::VulkanBackend(std::shared_ptr<const Instance> instance, const ListedDevice& listed,
                              const OpenOptions& options)
     : GpuBackend(listed.plan.info, options),
-      parts_(std::make_unique<Parts>(options.dedicated_buffers, std::move(instance), listed.handle,
-                                     listed.facts, require_usable(listed.plan.info, listed.plan))) {
+      parts_(std::make_unique<Parts>(options.dedicated_buffers, std::move(instance), listed.handle, listed.facts,
+                                     require_usable(listed.plan.info, listed.plan))) {
   parts_->copies = std::make_unique<VulkanStream>(parts_->stream_device);
 }
 
@@ -121,17 +121,17 @@ void VulkanBackend::do_copy_d2h(void* dst, DevicePtr src, std::uint64_t bytes) {
 
 void VulkanBackend::do_copy_d2d(DevicePtr dst, DevicePtr src, std::uint64_t bytes) {
   const std::lock_guard lock(parts_->copies_mutex);
-  parts_->copies->operate([&](Recorder& recorder) { recorder.copy(side(dst), side(src), bytes); });
+  parts_->copies->operate(
+      [&](Recorder& recorder) { recorder.copy_rows(side(dst), bytes, side(src), bytes, bytes, 1); });
   static_cast<void>(parts_->copies->synchronize(std::nullopt));
 }
 
-void VulkanBackend::do_copy_h2d_async(DevicePtr dst, const void* src, std::uint64_t bytes, bool pinned,
-                                      Native stream) {
+void VulkanBackend::do_copy_h2d_async(DevicePtr dst, const void* src, std::uint64_t bytes, bool pinned, Native stream) {
   if (!pinned) {
     stream_of(stream).upload(side(dst), static_cast<const std::byte*>(src), bytes);
     return;
   }
-  const CopySide source{{}, parts_->pinned.find(src)};
+  const CopySide source{parts_->pinned.device_address(src), parts_->pinned.find(src)};
   stream_of(stream).operate([&](Recorder& recorder) { recorder.copy(side(dst), source, bytes); });
 }
 
@@ -141,19 +141,18 @@ void VulkanBackend::do_copy_d2h_async(void* dst, DevicePtr src, std::uint64_t by
     stream_of(stream).download(static_cast<std::byte*>(dst), side(src), bytes);
     return;
   }
-  const CopySide target{{}, parts_->pinned.find(dst)};
+  const CopySide target{parts_->pinned.device_address(dst), parts_->pinned.find(dst)};
   stream_of(stream).operate([&](Recorder& recorder) { recorder.copy(target, side(src), bytes); });
 }
 
 void VulkanBackend::do_copy_d2d_async(DevicePtr dst, DevicePtr src, std::uint64_t bytes, Native stream) {
-  operate(stream_of(stream), [&](Recorder& recorder) { recorder.copy(side(dst), side(src), bytes); });
+  do_copy_2d_d2d_async(dst, bytes, src, bytes, bytes, 1, stream);
 }
 
 void VulkanBackend::do_copy_2d_d2d_async(DevicePtr dst, std::uint64_t dst_pitch, DevicePtr src, std::uint64_t src_pitch,
                                          std::uint64_t width, std::uint64_t height, Native stream) {
-  operate(stream_of(stream), [&](Recorder& recorder) {
-    recorder.copy_rows(side(dst), dst_pitch, side(src), src_pitch, width, height);
-  });
+  operate(stream_of(stream),
+          [&](Recorder& recorder) { recorder.copy_rows(side(dst), dst_pitch, side(src), src_pitch, width, height); });
 }
 
 void* VulkanBackend::do_alloc_pinned(std::uint64_t bytes) {

@@ -64,9 +64,10 @@ ErrorCode code_of(VkResult result) noexcept {
 Error vk_error(VkResult result, std::string_view doing) {
   const std::string name = result_name(result);
   const std::string text = result == VK_ERROR_DEVICE_LOST
-                               ? detail::format("{}: the device is lost ({}): a kernel ran wild or too long, or the "
-                                                "driver reset the device; open it anew",
-                                                doing, name)
+                               ? detail::format(
+                                     "{}: the device is lost ({}): a kernel ran wild or too long, or the "
+                                     "driver reset the device; open it anew",
+                                     doing, name)
                                : detail::format("{}: the driver answered {}", doing, name);
   return Error(code_of(result), text, static_cast<int>(result), name);
 }

@@ -18,6 +18,9 @@ constexpr std::uint32_t fill_bytes_code[] = {
 constexpr std::uint32_t copy_bytes_code[] = {
 #include "backends/vulkan/copy_bytes.inc"
 };
+constexpr std::uint32_t copy_vectors_code[] = {
+#include "backends/vulkan/copy_vectors.inc"
+};
 
 std::uint32_t shared_words(std::uint32_t shared_bytes) {
   return std::max<std::uint32_t>(1, shared_bytes / 4 + (shared_bytes % 4 != 0 ? 1 : 0));
@@ -69,9 +72,8 @@ bool contains(const std::vector<std::string>& list, const std::string& name) {
 void check_needs(const SpirvModule& code, const ManifestImage& image, const DeviceFacts& facts) {
   for (const std::string& capability : code.capabilities) {
     if (contains(facts.capabilities, capability)) continue;
-    detail::fail(ErrorCode::invalid_image,
-                 "image '{}' needs the capability {}, which the device lacks{}", image.file, capability,
-                 contains(image.capabilities, capability) ? "" : " and its manifest does not state");
+    detail::fail(ErrorCode::invalid_image, "image '{}' needs the capability {}, which the device lacks{}", image.file,
+                 capability, contains(image.capabilities, capability) ? "" : " and its manifest does not state");
   }
   const std::string version = detail::format("spv{}.{}", code.major, code.minor);
   if (facts.target < version) {
@@ -87,6 +89,10 @@ BytePipelines make_byte_pipelines(const LogicalDevice& device, VkPipelineCache c
   try {
     pipelines.fill = make_byte_pipeline(device, cache, fill_bytes_code);
     pipelines.copy = make_byte_pipeline(device, cache, copy_bytes_code);
+    // On a CPU the command is a memcpy.
+    if (device.facts().type != VK_PHYSICAL_DEVICE_TYPE_CPU) {
+      pipelines.copy_vectors = make_byte_pipeline(device, cache, copy_vectors_code);
+    }
   } catch (...) {
     destroy_byte_pipelines(device, pipelines);
     throw;
@@ -95,7 +101,7 @@ BytePipelines make_byte_pipelines(const LogicalDevice& device, VkPipelineCache c
 }
 
 void destroy_byte_pipelines(const LogicalDevice& device, const BytePipelines& pipelines) noexcept {
-  for (const VkPipeline pipeline : {pipelines.fill, pipelines.copy}) {
+  for (const VkPipeline pipeline : {pipelines.fill, pipelines.copy, pipelines.copy_vectors}) {
     if (pipeline != VK_NULL_HANDLE) device.fn().vkDestroyPipeline(device.get(), pipeline, nullptr);
   }
 }
@@ -166,7 +172,8 @@ VulkanKernel::VulkanKernel(VulkanModule& module, std::string name, VkShaderModul
 
 VkPipeline VulkanKernel::find(Dim3 block, std::uint32_t shared_bytes) const noexcept {
   const std::uint32_t words = shared_words(shared_bytes);
-  for (const Variant* variant = variants_.load(std::memory_order_acquire); variant != nullptr; variant = variant->next) {
+  for (const Variant* variant = variants_.load(std::memory_order_acquire); variant != nullptr;
+       variant = variant->next) {
     if (variant->block == block && variant->shared_words == words) return variant->pipeline;
   }
   return VK_NULL_HANDLE;

@@ -1,7 +1,9 @@
 #include "backends/vulkan/list.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "backends/vulkan/keep_loaded.h"
 #include "core/runtime/format.h"
 #include "kdart/error.h"
 
@@ -40,6 +42,10 @@ std::vector<ListedDevice> list_devices(const InstanceFunctions& functions, std::
     devices.push_back(read_device(functions, instance_version, handle, options));
     facts.push_back(devices.back().facts);
     plans.push_back(devices.back().plan);
+  }
+  for (const DevicePlan& plan : plans) {
+    const std::vector<std::string>& quirks = plan.info.quirks;
+    if (std::find(quirks.begin(), quirks.end(), "driver_stays_loaded") != quirks.end()) keep_nvidia_driver_loaded();
   }
   std::vector<ListedDevice> listed;
   for (const DeviceOrder::Entry& entry : order_devices(facts, plans).entries) {

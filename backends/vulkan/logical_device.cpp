@@ -48,8 +48,8 @@ LogicalDevice::LogicalDevice(std::shared_ptr<const Instance> instance, VkPhysica
     }
     make_layout();
   } catch (...) {
-    const auto destroy = reinterpret_cast<PFN_vkDestroyDevice>(
-        instance_functions_.vkGetDeviceProcAddr(device_, "vkDestroyDevice"));
+    const auto destroy =
+        reinterpret_cast<PFN_vkDestroyDevice>(instance_functions_.vkGetDeviceProcAddr(device_, "vkDestroyDevice"));
     if (destroy != nullptr) destroy(device_, nullptr);
     throw;
   }

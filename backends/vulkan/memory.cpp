@@ -10,8 +10,8 @@
 namespace kdart::vulkan {
 namespace {
 
-constexpr std::uint64_t guard_bytes = 4096;     // behind a dedicated buffer
-constexpr std::size_t kept_empty_blocks = 1;    // so that freeing and allocating in turn does not go to the driver
+constexpr std::uint64_t guard_bytes = 4096;   // behind a dedicated buffer
+constexpr std::size_t kept_empty_blocks = 1;  // so that freeing and allocating in turn does not go to the driver
 constexpr std::size_t max_spare_chunks = 16;
 
 constexpr std::uint64_t align_up(std::uint64_t x, std::uint64_t alignment) noexcept {
@@ -26,8 +26,8 @@ VkBuffer MemoryBuffer::make_buffer(std::uint64_t bytes) const {
   VkBufferCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
   info.size = bytes;
-  info.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
-               VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  info.usage =
+      VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
   VkBuffer buffer = VK_NULL_HANDLE;
   check_vk(device_->fn().vkCreateBuffer(device_->get(), &info, nullptr, &buffer), "creating a buffer");
   return buffer;
@@ -277,6 +277,13 @@ BufferPlace PinnedMemory::find(const void* memory) const {
   const std::shared_lock lock(mutex_);
   const auto& [begin, buffer] = *std::prev(buffers_.upper_bound(address));
   return {buffer.buffer(), address - begin};
+}
+
+DevicePtr PinnedMemory::device_address(const void* memory) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const std::shared_lock lock(mutex_);
+  const auto& [begin, buffer] = *std::prev(buffers_.upper_bound(address));
+  return DevicePtr(buffer.address() + (address - begin));
 }
 
 MemoryBuffer StagingPool::take() {

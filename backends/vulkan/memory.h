@@ -96,7 +96,9 @@ class PinnedMemory {
   explicit PinnedMemory(const LogicalDevice& device) : device_(&device) {}
   [[nodiscard]] void* allocate(std::uint64_t bytes);  // null when there is none
   void release(void* memory) noexcept;
-  [[nodiscard]] BufferPlace find(const void* memory) const;  // of memory that allocate gave
+  // Of memory that allocate gave.
+  [[nodiscard]] BufferPlace find(const void* memory) const;
+  [[nodiscard]] DevicePtr device_address(const void* memory) const;
 
  private:
   const LogicalDevice* device_;
@@ -110,7 +112,8 @@ class StagingPool {
  public:
   static constexpr std::uint64_t chunk_bytes = std::uint64_t{4} << 20;
 
-  StagingPool(const LogicalDevice& device, const std::vector<std::uint32_t>& types) : device_(&device), types_(&types) {}
+  StagingPool(const LogicalDevice& device, const std::vector<std::uint32_t>& types)
+      : device_(&device), types_(&types) {}
   [[nodiscard]] MemoryBuffer take();
   void give(MemoryBuffer chunk) noexcept;
 

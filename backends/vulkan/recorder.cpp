@@ -9,8 +9,9 @@
 namespace kdart::vulkan {
 namespace {
 
-constexpr std::uint64_t max_groups = 65535;  // on any axis, of any device
-constexpr std::uint64_t bytes_per_group = 256;
+constexpr std::uint64_t max_groups = 65535;             // on any axis, of any device
+constexpr std::uint64_t bytes_per_group = 256;          // shaders/words.glsl: 64 threads, a word each
+constexpr std::uint64_t vector_bytes_per_group = 4096;  // shaders/copy_vectors.comp: 256 threads, 16 bytes each
 constexpr std::size_t rows_per_command = 1024;
 
 void memory_barrier(const DeviceFunctions& functions, VkCommandBuffer buffer, VkPipelineStageFlags to,
@@ -23,7 +24,7 @@ void memory_barrier(const DeviceFunctions& functions, VkCommandBuffer buffer, Vk
                                  nullptr);
 }
 
-// The push constants of shaders/fill_bytes.comp and shaders/copy_bytes.comp.
+// The push constants of shaders/fill_bytes.comp, and of shaders/copy_bytes.comp and shaders/copy_vectors.comp.
 struct FillArguments {
   std::uint64_t dst, bytes;
   std::uint32_t pattern, padding;
@@ -32,8 +33,8 @@ struct CopyArguments {
   std::uint64_t dst, src, dst_pitch, src_pitch, width, height;
 };
 
-std::uint32_t groups_for(std::uint64_t bytes) {
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(bytes / bytes_per_group + 1, 1, max_groups));
+std::uint32_t groups_for(std::uint64_t bytes, std::uint64_t per_group) {
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(bytes / per_group + 1, 1, max_groups));
 }
 
 }  // namespace
@@ -79,17 +80,35 @@ void Recorder::dispatch(const Dispatch& dispatch) {
 }
 
 void Recorder::copy(const CopySide& dst, const CopySide& src, std::uint64_t bytes) {
-  copy_rows(dst, bytes, src, bytes, bytes, 1);
+  if (dst.place && src.place) {
+    copy_by_command(dst, bytes, src, bytes, bytes, 1);
+  } else {
+    copy_by_kernel(pipelines_->copy, bytes_per_group, dst, bytes, src, bytes, bytes, 1);
+  }
 }
 
 void Recorder::copy_rows(const CopySide& dst, std::uint64_t dst_pitch, const CopySide& src, std::uint64_t src_pitch,
                          std::uint64_t width, std::uint64_t height) {
-  if (!dst.place || !src.place) {
-    const CopyArguments arguments{dst.address.address(), src.address.address(), dst_pitch, src_pitch, width, height};
-    const auto rows = static_cast<std::uint32_t>(std::min(height, max_groups));
-    dispatch({pipelines_->copy, {groups_for(width), rows, 1}, std::as_bytes(std::span(&arguments, 1))});
-    return;
+  const std::uint64_t all = dst.address.address() | src.address.address() | dst_pitch | src_pitch | width;
+  if (pipelines_->copy_vectors != VK_NULL_HANDLE && all % 16 == 0) {
+    copy_by_kernel(pipelines_->copy_vectors, vector_bytes_per_group, dst, dst_pitch, src, src_pitch, width, height);
+  } else if (dst.place && src.place) {
+    copy_by_command(dst, dst_pitch, src, src_pitch, width, height);
+  } else {
+    copy_by_kernel(pipelines_->copy, bytes_per_group, dst, dst_pitch, src, src_pitch, width, height);
   }
+}
+
+void Recorder::copy_by_kernel(VkPipeline pipeline, std::uint64_t per_group, const CopySide& dst,
+                              std::uint64_t dst_pitch, const CopySide& src, std::uint64_t src_pitch,
+                              std::uint64_t width, std::uint64_t height) {
+  const CopyArguments arguments{dst.address.address(), src.address.address(), dst_pitch, src_pitch, width, height};
+  const auto rows = static_cast<std::uint32_t>(std::min(height, max_groups));
+  dispatch({pipeline, {groups_for(width, per_group), rows, 1}, std::as_bytes(std::span(&arguments, 1))});
+}
+
+void Recorder::copy_by_command(const CopySide& dst, std::uint64_t dst_pitch, const CopySide& src,
+                               std::uint64_t src_pitch, std::uint64_t width, std::uint64_t height) {
   order();
   std::array<VkBufferCopy, rows_per_command> regions;
   for (std::uint64_t row = 0; row < height;) {
@@ -106,7 +125,8 @@ void Recorder::fill(DevicePtr dst, std::uint32_t value, std::uint32_t width, std
   if (width == 1) pattern = (value & 0xFFU) * 0x01010101U;
   if (width == 2) pattern = (value & 0xFFFFU) * 0x00010001U;
   const FillArguments arguments{dst.address(), count * width, pattern, 0};
-  dispatch({pipelines_->fill, {groups_for(count * width), 1, 1}, std::as_bytes(std::span(&arguments, 1))});
+  dispatch(
+      {pipelines_->fill, {groups_for(count * width, bytes_per_group), 1, 1}, std::as_bytes(std::span(&arguments, 1))});
 }
 
 void Recorder::timestamp(VkQueryPool pool, std::uint32_t query) {

@@ -33,10 +33,11 @@ struct Dispatch {
   std::span<const std::byte> arguments;
 };
 
-// The device's own two kernels, for what Vulkan's commands cannot do or do wrong on some drivers.
+// The device's own kernels, for what Vulkan's commands cannot do or do wrong on some drivers.
 struct BytePipelines {
   VkPipeline fill = VK_NULL_HANDLE;
-  VkPipeline copy = VK_NULL_HANDLE;
+  VkPipeline copy = VK_NULL_HANDLE;          // any bytes
+  VkPipeline copy_vectors = VK_NULL_HANDLE;  // multiples of 16; null where vkCmdCopyBuffer is as fast
 };
 
 class Recorder {
@@ -53,8 +54,9 @@ class Recorder {
   [[nodiscard]] std::uint64_t groups() const noexcept { return groups_; }
 
   void dispatch(const Dispatch& dispatch);
-  // `bytes` > 0; sides inside their buffers.
+  // From or to host memory. `bytes` > 0; sides inside their buffers.
   void copy(const CopySide& dst, const CopySide& src, std::uint64_t bytes);
+  // Within device memory.
   void copy_rows(const CopySide& dst, std::uint64_t dst_pitch, const CopySide& src, std::uint64_t src_pitch,
                  std::uint64_t width, std::uint64_t height);
   void fill(DevicePtr dst, std::uint32_t value, std::uint32_t width, std::uint64_t count);
@@ -65,6 +67,10 @@ class Recorder {
   // Begins an operation: everything before it, in this buffer and in earlier submissions to the queue, comes first.
   void order();
   void bind(VkPipeline pipeline);
+  void copy_by_kernel(VkPipeline pipeline, std::uint64_t per_group, const CopySide& dst, std::uint64_t dst_pitch,
+                      const CopySide& src, std::uint64_t src_pitch, std::uint64_t width, std::uint64_t height);
+  void copy_by_command(const CopySide& dst, std::uint64_t dst_pitch, const CopySide& src, std::uint64_t src_pitch,
+                       std::uint64_t width, std::uint64_t height);
 
   const DeviceFunctions* functions_;
   VkPipelineLayout layout_;

@@ -48,10 +48,10 @@ constexpr std::uint32_t storage_push_constant = 9;
 // Type declarations, by id.
 struct Type {
   enum class Kind : std::uint8_t { scalar, vector, array, structure, pointer } kind = Kind::scalar;
-  std::uint32_t bytes = 0;              // scalar
-  std::uint32_t element = 0;            // vector, array, pointer: a type's id
-  std::uint32_t count = 0;              // vector; array: the id of its length
-  std::vector<std::uint32_t> members;   // structure
+  std::uint32_t bytes = 0;             // scalar
+  std::uint32_t element = 0;           // vector, array, pointer: a type's id
+  std::uint32_t count = 0;             // vector; array: the id of its length
+  std::vector<std::uint32_t> members;  // structure
 };
 
 struct Variable {
@@ -78,7 +78,8 @@ class ModuleReader {
   void read_decoration(std::uint32_t op, std::span<const std::uint32_t> operands);
   void read_type(std::uint32_t op, std::span<const std::uint32_t> operands);
   void need(std::span<const std::uint32_t> operands, std::size_t count) const {
-    if (operands.size() < count) refuse("an instruction with {} operands, of which it needs {}", operands.size(), count);
+    if (operands.size() < count)
+      refuse("an instruction with {} operands, of which it needs {}", operands.size(), count);
   }
   std::uint32_t declared(std::uint32_t id) const {
     if (id == 0 || id >= bound_) refuse("the id {}, where ids are from 1 to {}", id, bound_ - 1);
@@ -112,12 +113,14 @@ class ModuleReader {
 };
 
 void ModuleReader::read_header() {
-  if (words_.size() - at_ < header_words) refuse("{} words are left, a module's header has {}", words_.size() - at_, header_words);
+  if (words_.size() - at_ < header_words)
+    refuse("{} words are left, a module's header has {}", words_.size() - at_, header_words);
   if (words_[at_] != magic) refuse("0x{:08x} where a module begins with 0x{:08x}", words_[at_], magic);
   const std::uint32_t version = words_[at_ + 1];
   module_.major = version >> 16 & 0xFFU;
   module_.minor = version >> 8 & 0xFFU;
-  if (module_.major != 1 || (version & 0xFF0000FFU) != 0) refuse("the version word 0x{:08x} is none of SPIR-V 1", version);
+  if (module_.major != 1 || (version & 0xFF0000FFU) != 0)
+    refuse("the version word 0x{:08x} is none of SPIR-V 1", version);
   bound_ = words_[at_ + 3];
   if (bound_ == 0 || bound_ > max_bound) refuse("the bound {} of ids, expected 1 to {}", bound_, max_bound);
   if (words_[at_ + 4] != 0) refuse("the schema {}, expected 0", words_[at_ + 4]);
@@ -295,7 +298,8 @@ void ModuleReader::finish() {
   if (!memory_model_) refuse("the module has no memory model");
   if (module_.entries.empty()) refuse("the module has no entry point");
   for (const auto& [function, entry] : entry_functions_) {
-    if (!functions_.contains(function)) refuse("entry point {} has no function", detail::quote(module_.entries[entry].name));
+    if (!functions_.contains(function))
+      refuse("entry point {} has no function", detail::quote(module_.entries[entry].name));
   }
   if (spec_constants_.contains(workgroup_size_)) {
     for (SpirvEntry& entry : module_.entries) entry.block.reset();

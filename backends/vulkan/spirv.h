@@ -14,7 +14,7 @@ namespace kdart::vulkan {
 
 // Specialization constants of a kernel, by id.
 inline constexpr std::array<std::uint32_t, 3> block_constants{0, 1, 2};  // the block's dimensions
-inline constexpr std::uint32_t shared_words_constant = 3;                // dynamic shared memory in 4-byte words, at least 1
+inline constexpr std::uint32_t shared_words_constant = 3;  // dynamic shared memory in 4-byte words, at least 1
 
 struct SpirvArgument {
   std::uint32_t offset = 0, size = 0;

@@ -249,7 +249,9 @@ void VulkanStream::submit(Submission&& submission, VkCommandBuffer commands) {
 
 VulkanStream::Staged VulkanStream::stage(std::uint64_t bytes) {
   static_cast<void>(open());
-  const auto align = [](std::uint64_t x) { return (x + staging_alignment - 1) / staging_alignment * staging_alignment; };
+  const auto align = [](std::uint64_t x) {
+    return (x + staging_alignment - 1) / staging_alignment * staging_alignment;
+  };
   if (current_.staging.empty() || align(chunk_used_) >= StagingPool::chunk_bytes) {
     current_.staging.push_back(shared_.uploads.take());
     chunk_used_ = 0;
@@ -262,8 +264,8 @@ VulkanStream::Staged VulkanStream::stage(std::uint64_t bytes) {
 }
 
 VulkanStream::Staged VulkanStream::stage_whole(std::uint64_t bytes) {
-  if (!current_.staging.empty() && StagingPool::chunk_bytes - std::min(chunk_used_, StagingPool::chunk_bytes) <
-                                       bytes + staging_alignment) {
+  if (!current_.staging.empty() &&
+      StagingPool::chunk_bytes - std::min(chunk_used_, StagingPool::chunk_bytes) < bytes + staging_alignment) {
     chunk_used_ = StagingPool::chunk_bytes;  // the rest stays unused
   }
   return stage(bytes);

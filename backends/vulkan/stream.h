@@ -152,9 +152,9 @@ class VulkanStream {
   std::shared_ptr<Timeline> timeline_;
   std::mutex mutex_;
   Recorder recorder_;
-  Submission current_;        // open while recorder_ records; or ended and not yet submitted
+  Submission current_;  // open while recorder_ records; or ended and not yet submitted
   bool ended_ = false;
-  std::uint64_t chunk_used_ = 0;  // of current_'s last chunk
+  std::uint64_t chunk_used_ = 0;    // of current_'s last chunk
   std::vector<StreamPoint> waits_;  // for the next submission
   std::uint64_t submitted_ = 0;
   std::deque<Submission> in_flight_;
