@@ -57,6 +57,8 @@ class PropertyChain {
     add(true, subgroups_, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
     add(known(VK_API_VERSION_1_2, "VK_KHR_driver_properties"), driver_,
         VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
+    add(known(VK_API_VERSION_1_2, "VK_KHR_shader_float_controls"), floats_,
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
     add(known(VK_API_VERSION_1_3, "VK_EXT_subgroup_size_control"), subgroup_sizes_,
         VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
     add(known(VK_API_VERSION_1_3, "VK_KHR_maintenance4"), buffers_,
@@ -79,6 +81,9 @@ class PropertyChain {
     facts.driver_name = text_of(driver_.driverName);
     facts.driver_info = text_of(driver_.driverInfo);
     if (pci_.sType != 0) facts.pci = {pci_.pciDomain, pci_.pciBus, pci_.pciDevice, pci_.pciFunction};
+    facts.denorm_preserve = floats_.shaderDenormPreserveFloat32 != VK_FALSE;
+    facts.signed_zero_inf_nan_preserve = floats_.shaderSignedZeroInfNanPreserveFloat32 != VK_FALSE;
+    facts.rounding_to_nearest_even = floats_.shaderRoundingModeRTEFloat32 != VK_FALSE;
     facts.subgroup_size = subgroups_.subgroupSize;
     if ((subgroups_.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0)
       facts.subgroup_operations = subgroups_.supportedOperations;
@@ -98,6 +103,7 @@ class PropertyChain {
 
   VkPhysicalDeviceProperties2 head_{};
   VkPhysicalDeviceIDProperties ids_{};
+  VkPhysicalDeviceFloatControlsProperties floats_{};
   VkPhysicalDeviceMaintenance3Properties allocations_{};
   VkPhysicalDeviceSubgroupProperties subgroups_{};
   VkPhysicalDeviceDriverProperties driver_{};

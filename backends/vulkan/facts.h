@@ -68,6 +68,8 @@ struct PhysicalDeviceFacts {
   std::uint32_t subgroup_min = 0, subgroup_max = 0;
   bool subgroup_range_known = false;               // the device says so: Vulkan 1.3 or VK_EXT_subgroup_size_control
   VkSubgroupFeatureFlags subgroup_operations = 0;  // in compute shaders
+  // What can be asked for of 32-bit floats: VkPhysicalDeviceFloatControlsProperties.
+  bool denorm_preserve = false, signed_zero_inf_nan_preserve = false, rounding_to_nearest_even = false;
 
   std::vector<QueueFamilyFacts> queue_families;
   std::vector<MemoryTypeFacts> memory_types;

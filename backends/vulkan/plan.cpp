@@ -314,6 +314,9 @@ void Planner::describe_for_images() {
   for (const SubgroupCapability& capability : subgroup_capabilities) {
     if ((facts_.subgroup_operations & capability.operation) != 0) facts.capabilities.emplace_back(capability.name);
   }
+  if (facts_.denorm_preserve) facts.capabilities.emplace_back("DenormPreserve");
+  if (facts_.signed_zero_inf_nan_preserve) facts.capabilities.emplace_back("SignedZeroInfNanPreserve");
+  if (facts_.rounding_to_nearest_even) facts.capabilities.emplace_back("RoundingModeRTE");
   std::sort(facts.capabilities.begin(), facts.capabilities.end());
   facts.shared_memory_per_block = facts_.max_shared_memory;
   facts.threads_per_block = facts_.max_invocations;

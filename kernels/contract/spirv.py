@@ -22,7 +22,7 @@ HEADER_WORDS = 5
 
 # Opcodes, in the order of the specification.
 _SOURCE_CONTINUED, _SOURCE, _SOURCE_EXTENSION, _NAME, _MEMBER_NAME, _STRING, _LINE = 2, 3, 4, 5, 6, 7, 8
-_EXT_INST, _ENTRY_POINT, _CAPABILITY = 12, 15, 17
+_EXT_INST, _ENTRY_POINT, _EXECUTION_MODE, _CAPABILITY = 12, 15, 16, 17
 _TYPE_INT, _TYPE_FLOAT, _TYPE_VECTOR, _TYPE_ARRAY, _TYPE_STRUCT, _TYPE_POINTER = 21, 22, 23, 28, 30, 32
 _CONSTANT, _VARIABLE, _DECORATE, _MEMBER_DECORATE = 43, 59, 71, 72
 _NO_LINE, _MODULE_PROCESSED = 317, 330
@@ -53,6 +53,11 @@ _CAPABILITIES = {
     5347: "PhysicalStorageBufferAddresses",
     6022: "CooperativeMatrixKHR",
 }
+
+# What a kernel may promise of its 32-bit floats, where a device says that it keeps the promise: the capability and the
+# execution mode. GLSL has no words for them.
+_FLOAT_CONTROLS = {"DenormPreserve": (4464, 4459), "SignedZeroInfNanPreserve": (4466, 4461),
+                   "RoundingModeRTE": (4467, 4462)}
 
 
 class SpirvError(ValueError):
@@ -87,6 +92,14 @@ class Module:
         entry = self._entry_point()
         after = 2 + len(_text_words(_text(entry.operands[2:])))
         entry.operands[2:after] = _text_words(name)
+
+    def control_floats(self, name):
+        """Adds one of _FLOAT_CONTROLS."""
+        capability, mode = _FLOAT_CONTROLS[name]
+        self.instructions.insert(0, Instruction(_CAPABILITY, [capability]))
+        entry = self._entry_point()
+        after = self.instructions.index(entry) + 1
+        self.instructions.insert(after, Instruction(_EXECUTION_MODE, [entry.operands[1], mode, 32]))
 
     def strip(self):
         """Removes names and source text, on which nothing depends."""
@@ -223,7 +236,7 @@ def check_arguments(kernel, module):
         raise SpirvError(f"the module has its arguments at {found}, the contract at {stated}")
 
 
-def link(contract, files, prefix, capabilities):
+def link(contract, files, prefix, capabilities, float_controls=()):
     """The image of kernels in the contract's order. `files` maps kernel names to paths. Throws SpirvError, OSError."""
     known = {kernel.name for kernel in contract.kernels}
     for name in files:
@@ -236,13 +249,13 @@ def link(contract, files, prefix, capabilities):
                 raise SpirvError(f"kernel '{kernel.name}' is missing")
             continue
         try:
-            image += _checked(kernel, files[kernel.name].read_bytes(), prefix, capabilities)
+            image += _checked(kernel, files[kernel.name].read_bytes(), prefix, capabilities, float_controls)
         except SpirvError as error:
             raise SpirvError(f"kernel '{kernel.name}': {error}") from error
     return image
 
 
-def _checked(kernel, data, prefix, capabilities):
+def _checked(kernel, data, prefix, capabilities, float_controls):
     modules = read_modules(data)
     if len(modules) != 1:
         raise SpirvError(f"{len(modules)} modules, expected 1")
@@ -253,6 +266,8 @@ def _checked(kernel, data, prefix, capabilities):
         if name not in capabilities:
             raise SpirvError(f"it needs the capability {name}, and this set may need {', '.join(sorted(capabilities))}")
     module.rename_entry_point(prefix + kernel.name)
+    for name in float_controls:
+        module.control_floats(name)
     module.strip()
     return module.data()
 
@@ -276,6 +291,8 @@ def main(arguments):
     parser.add_argument("--contract", type=Path, required=True)
     parser.add_argument("--prefix", default="", help="before a kernel's name in the image")
     parser.add_argument("--capability", action="append", default=[], metavar="NAME", help="that a kernel may need")
+    parser.add_argument("--float-control", action="append", default=[], choices=_FLOAT_CONTROLS,
+                        help="that every kernel is to promise; its capability is allowed then")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("modules", nargs="+", metavar="KERNEL=FILE")
     options = parser.parse_args(arguments)
@@ -283,7 +300,7 @@ def main(arguments):
         parser.error("expected KERNEL=FILE")
     files = {name: Path(path) for name, path in (module.split("=", 1) for module in options.modules)}
     try:
-        image = link(model.load(options.contract), files, options.prefix, set(options.capability))
+        image = link(model.load(options.contract), files, options.prefix, set(options.capability), options.float_control)
     except (model.ContractError, SpirvError, OSError) as error:
         print(f"spirv.py: {error}", file=sys.stderr)
         return 1

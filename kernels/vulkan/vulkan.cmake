@@ -16,7 +16,6 @@ set(kda_glslc_version "${CMAKE_MATCH_1}")
 # What --target-env=vulkan1.2 makes; contract/manifest.py checks it.
 set(kda_vulkan_target spv1.5)
 set(kda_vulkan_folder "${kda_kernel_sets}/kda-vulkan")
-set(kda_vulkan_image "${kda_vulkan_folder}/kda.${kda_vulkan_target}.spv")
 set(kda_vulkan_modules_folder "${CMAKE_CURRENT_BINARY_DIR}/vulkan")
 file(MAKE_DIRECTORY "${kda_vulkan_folder}" "${kda_vulkan_modules_folder}")
 
@@ -64,28 +63,40 @@ foreach(name IN LISTS kda_vulkan_kernels)
   list(APPEND kda_vulkan_links "${name}=${module}")
 endforeach()
 
-# Features of Vulkan 1.2: shaderInt64, bufferDeviceAddress and storageBuffer16BitAccess.
-add_custom_command(
-  OUTPUT "${kda_vulkan_image}"
-  COMMAND
-    "${Python3_EXECUTABLE}" -B "${kda_tools}/spirv.py" --contract "${kda_contract}" --prefix kdart_ #
-    --capability Shader --capability Int64 --capability PhysicalStorageBufferAddresses
-    --capability StorageBuffer16BitAccess --output "${kda_vulkan_image}" ${kda_vulkan_links}
-  DEPENDS "${kda_contract}" ${kda_tool_files} ${kda_vulkan_modules}
-  COMMENT "Linking the kernels for Vulkan"
-  VERBATIM)
+# Features of Vulkan 1.2: shaderInt64, bufferDeviceAddress and storageBuffer16BitAccess. A device that can also be held to
+# keep denormals, signed zeros, infinities and NaN, and to round to nearest even, gets the image that says so; NVIDIA's driver
+# flushes denormals otherwise.
+set(kda_vulkan_images "")
+set(kda_vulkan_manifest_images "")
+foreach(variant plain exact)
+  set(image "${kda_vulkan_folder}/kda.${kda_vulkan_target}.${variant}.spv")
+  set(controls "")
+  if(variant STREQUAL "exact")
+    set(controls --float-control DenormPreserve --float-control SignedZeroInfNanPreserve --float-control RoundingModeRTE)
+  endif()
+  add_custom_command(
+    OUTPUT "${image}"
+    COMMAND
+      "${Python3_EXECUTABLE}" -B "${kda_tools}/spirv.py" --contract "${kda_contract}" --prefix kdart_ #
+      --capability Shader --capability Int64 --capability PhysicalStorageBufferAddresses
+      --capability StorageBuffer16BitAccess ${controls} --output "${image}" ${kda_vulkan_links}
+    DEPENDS "${kda_contract}" ${kda_tool_files} ${kda_vulkan_modules}
+    COMMENT "Linking the kernels for Vulkan (${variant})"
+    VERBATIM)
+  list(APPEND kda_vulkan_images "${image}")
+  list(APPEND kda_vulkan_manifest_images --image "${image}" ${kda_vulkan_target} spirv)
+endforeach()
 
 kda_write_manifest(
   vulkan
-  DEPENDS "${kda_vulkan_image}"
-  ARGUMENTS --symbol-prefix kdart_ --tool "glslc=${kda_glslc_version}" #
-            --image "${kda_vulkan_image}" ${kda_vulkan_target} spirv)
+  DEPENDS ${kda_vulkan_images}
+  ARGUMENTS --symbol-prefix kdart_ --tool "glslc=${kda_glslc_version}" ${kda_vulkan_manifest_images})
 add_custom_target(kdart_kernel_set_kda_vulkan ALL DEPENDS "${kda_vulkan_folder}/manifest.json")
 add_dependencies(kdart_kernel_set_kda_vulkan kdart_kda_contract)
 if(KDART_WITH_VULKAN)
   kdart_embed_kernel_set(
     NAME kda BACKEND vulkan
     MANIFEST "${kda_vulkan_folder}/manifest.json"
-    IMAGES "${kda_vulkan_image}"
+    IMAGES ${kda_vulkan_images}
     DEPENDS kdart_kernel_set_kda_vulkan)
 endif()

@@ -74,6 +74,13 @@ void fill_property(const PhysicalDeviceFacts& facts, VkBaseOutStructure* structu
       subgroups.supportedOperations = facts.subgroup_operations;
       break;
     }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES: {
+      auto& floats = as<VkPhysicalDeviceFloatControlsProperties>(structure);
+      floats.shaderDenormPreserveFloat32 = facts.denorm_preserve ? VK_TRUE : VK_FALSE;
+      floats.shaderSignedZeroInfNanPreserveFloat32 = facts.signed_zero_inf_nan_preserve ? VK_TRUE : VK_FALSE;
+      floats.shaderRoundingModeRTEFloat32 = facts.rounding_to_nearest_even ? VK_TRUE : VK_FALSE;
+      break;
+    }
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES: {
       auto& driver = as<VkPhysicalDeviceDriverProperties>(structure);
       driver.driverID = facts.driver_id;

@@ -186,12 +186,27 @@ TEST_CASE("what images may ask for is what will be enabled", "[vulkan][plan]") {
   CHECK(plan.features == Names{"bufferDeviceAddress", "maintenance4", "shaderFloat16", "shaderInt16", "shaderInt64",
                                "shaderInt8", "storageBuffer16BitAccess", "storageBuffer8BitAccess", "timelineSemaphore",
                                "vulkanMemoryModel", "vulkanMemoryModelDeviceScope"});
-  CHECK(plan.facts.capabilities ==
-        Names{"Float16", "GroupNonUniform", "GroupNonUniformArithmetic", "GroupNonUniformBallot", "GroupNonUniformQuad",
-              "GroupNonUniformShuffle", "GroupNonUniformShuffleRelative", "GroupNonUniformVote", "Int16", "Int64",
-              "Int8", "Matrix", "PhysicalStorageBufferAddresses", "Shader", "StorageBuffer16BitAccess",
-              "StorageBuffer8BitAccess", "StorageUniformBufferBlock16", "VulkanMemoryModel",
-              "VulkanMemoryModelDeviceScope"});
+  CHECK(plan.facts.capabilities == Names{"Float16",
+                                         "GroupNonUniform",
+                                         "GroupNonUniformArithmetic",
+                                         "GroupNonUniformBallot",
+                                         "GroupNonUniformQuad",
+                                         "GroupNonUniformShuffle",
+                                         "GroupNonUniformShuffleRelative",
+                                         "GroupNonUniformVote",
+                                         "Int16",
+                                         "Int64",
+                                         "Int8",
+                                         "Matrix",
+                                         "PhysicalStorageBufferAddresses",
+                                         "RoundingModeRTE",
+                                         "Shader",
+                                         "SignedZeroInfNanPreserve",
+                                         "StorageBuffer16BitAccess",
+                                         "StorageBuffer8BitAccess",
+                                         "StorageUniformBufferBlock16",
+                                         "VulkanMemoryModel",
+                                         "VulkanMemoryModelDeviceScope"});
 
   // Each feature that the device lacks takes its capability with it, and nothing else.
   for (const auto& [feature, capability] :
@@ -209,6 +224,11 @@ TEST_CASE("what images may ask for is what will be enabled", "[vulkan][plan]") {
     std::erase(capabilities, capability);
     CHECK(less.facts.capabilities == capabilities);
   }
+  // So do the promises about floats.
+  CHECK(has(plan_device(nvidia_h200(), {}).facts.capabilities, "DenormPreserve"));
+  CHECK_FALSE(has(plan.facts.capabilities, "DenormPreserve"));
+  const auto loose = changed(lavapipe(), [](PhysicalDeviceFacts& f) { f.signed_zero_inf_nan_preserve = false; });
+  CHECK_FALSE(has(plan_device(loose, {}).facts.capabilities, "SignedZeroInfNanPreserve"));
   // maintenance4 of Vulkan 1.2 would need its extension; nothing here uses it then.
   const auto older = changed(lavapipe(), [](PhysicalDeviceFacts& f) { f.api_version = VK_API_VERSION_1_2; });
   CHECK_FALSE(has(plan_device(older, {}).features, "maintenance4"));

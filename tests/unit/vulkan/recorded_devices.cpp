@@ -161,6 +161,8 @@ PhysicalDeviceFacts lavapipe() {
   facts.non_coherent_atom = 64;
   facts.timestamp_period = 1;
   subgroups(facts, 8, 8, 8);
+  facts.signed_zero_inf_nan_preserve = true;
+  facts.rounding_to_nearest_even = true;
   facts.subgroup_operations = 0xbf;  // all of Vulkan 1.1's but clustered; quad is there
   facts.queue_families = {{graphics | compute | transfer, 1, 64}};
   facts.memory_types = {{local | visible | coherent | cached, 0}};
@@ -203,6 +205,9 @@ PhysicalDeviceFacts nvidia_h200() {
   facts.non_coherent_atom = 64;
   facts.timestamp_period = 1;
   subgroups(facts, 32, 32, 32);
+  facts.denorm_preserve = true;
+  facts.signed_zero_inf_nan_preserve = true;
+  facts.rounding_to_nearest_even = true;
   facts.subgroup_operations = 0xff | VK_SUBGROUP_FEATURE_PARTITIONED_BIT_NV;
   facts.queue_families = {{graphics | compute | transfer | sparse, 16, 64},
                           {transfer | sparse, 2, 64},
