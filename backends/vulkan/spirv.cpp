@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::uint32_t magic = 0x07230203;
 constexpr std::uint32_t header_words = 5;
-constexpr std::uint32_t max_bound = 1U << 22;  // SPIR-V's own universal limit
+constexpr std::uint32_t max_bound = 1U << 22;                // SPIR-V's own universal limit
+constexpr std::uint64_t too_large = std::uint64_t{1} << 40;  // no type is so large; sums of a few do not overflow
 
 // The instructions and values of the SPIR-V specification that are looked at.
 enum Op : std::uint32_t {
@@ -90,8 +91,11 @@ class ModuleReader {
     if (found == types_.end()) refuse("{} is used as a type and is none that was declared", id);
     return found->second;
   }
-  // Bytes of a value of a type without padding between its parts; nothing where a specialization constant is its length.
-  std::optional<std::uint64_t> bytes_of(std::uint32_t id, int depth = 0) const;
+  // Bytes of a value of a type without padding between its parts, `too_large` at most; nothing where a specialization
+  // constant is its length.
+  using Bytes = std::optional<std::uint64_t>;
+  Bytes bytes_of(std::uint32_t id, int depth = 0) const;
+  Bytes compute_bytes(const Type& type, int depth) const;
   void finish();
   void finish_arguments(std::uint32_t pointer_type);
 
@@ -106,7 +110,8 @@ class ModuleReader {
   std::set<std::uint32_t> spec_constants_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> offsets_;  // (struct, member)
   std::vector<Variable> variables_;
-  std::uint32_t workgroup_size_ = 0;  // the constant that is the block
+  mutable std::map<std::uint32_t, Bytes> bytes_;  // of types, as far as they were asked for
+  std::uint32_t workgroup_size_ = 0;              // the constant that is the block
   std::set<std::uint32_t> functions_;
   bool in_function_ = false;
   bool memory_model_ = false;
@@ -263,32 +268,40 @@ void ModuleReader::read_type(std::uint32_t op, std::span<const std::uint32_t> op
   types_[declared(operands[0])] = std::move(type);
 }
 
-std::optional<std::uint64_t> ModuleReader::bytes_of(std::uint32_t id, int depth) const {
+// Each type once: a few structures in one another have more parts than could be walked.
+ModuleReader::Bytes ModuleReader::bytes_of(std::uint32_t id, int depth) const {
+  if (const auto known = bytes_.find(id); known != bytes_.end()) return known->second;
   if (depth > 16) refuse("types inside types, more than 16 deep");
-  const Type& t = type(id);
+  const Bytes bytes = compute_bytes(type(id), depth);
+  bytes_.emplace(id, bytes);
+  return bytes;
+}
+
+ModuleReader::Bytes ModuleReader::compute_bytes(const Type& t, int depth) const {
+  const auto times = [](Bytes element, std::uint64_t count) -> Bytes {
+    if (!element) return std::nullopt;
+    return *element != 0 && count > too_large / *element ? too_large : *element * count;
+  };
   switch (t.kind) {
     case Type::Kind::scalar:
       return t.bytes;
     case Type::Kind::pointer:
       return 8;
-    case Type::Kind::vector: {
-      const auto element = bytes_of(t.element, depth + 1);
-      return element ? std::optional(*element * t.count) : std::nullopt;
-    }
+    case Type::Kind::vector:
+      return times(bytes_of(t.element, depth + 1), t.count);
     case Type::Kind::array: {
       const auto length = constants_.find(t.count);
       if (length == constants_.end() || spec_constants_.contains(t.count)) return std::nullopt;
-      const auto element = bytes_of(t.element, depth + 1);
-      return element ? std::optional(*element * length->second) : std::nullopt;
+      return times(bytes_of(t.element, depth + 1), length->second);
     }
     case Type::Kind::structure:
       break;
   }
   std::uint64_t sum = 0;
   for (const std::uint32_t member : t.members) {
-    const auto bytes = bytes_of(member, depth + 1);
+    const Bytes bytes = bytes_of(member, depth + 1);
     if (!bytes) return std::nullopt;
-    sum += *bytes;
+    sum = std::min(sum + *bytes, too_large);
   }
   return sum;
 }
@@ -334,7 +347,8 @@ void ModuleReader::finish_arguments(std::uint32_t pointer_type) {
   for (std::uint32_t i = 0; i < structure.members.size(); ++i) {
     const auto offset = offsets_.find({block, i});
     const auto bytes = bytes_of(structure.members[i]);
-    if (offset == offsets_.end() || !bytes) refuse("argument {} has no offset or no fixed size", i);
+    if (offset == offsets_.end() || !bytes || *bytes > std::numeric_limits<std::uint32_t>::max())
+      refuse("argument {} has no offset or no fixed size", i);
     module_.arguments.push_back({offset->second, static_cast<std::uint32_t>(*bytes)});
   }
 }
