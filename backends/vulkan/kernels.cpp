@@ -7,6 +7,7 @@
 #include "backends/vulkan/errors.h"
 #include "core/runtime/fail.h"
 #include "core/runtime/messages.h"
+#include "core/runtime/sha256.h"
 
 namespace kdart::vulkan {
 namespace {
@@ -118,10 +119,14 @@ DriverCache::~DriverCache() {
   device_->fn().vkDestroyPipelineCache(device_->get(), cache_, nullptr);
 }
 
-// The driver checks the header too, but some trust the rest of the bytes when it fits.
+// A hash of what the driver gave stands behind it. The driver checks the header too, but some trust the rest of the bytes
+// when it fits.
 bool DriverCache::load(std::span<const std::byte> bytes) {
   VkPipelineCacheHeaderVersionOne header{};
-  if (bytes.size() < sizeof header) return false;
+  if (bytes.size() < sizeof header + sizeof(detail::Sha256Digest)) return false;
+  const detail::Sha256Digest digest = detail::sha256(bytes.first(bytes.size() - sizeof digest));
+  if (std::memcmp(digest.data(), bytes.last(sizeof digest).data(), sizeof digest) != 0) return false;
+  bytes = bytes.first(bytes.size() - sizeof digest);
   std::memcpy(&header, bytes.data(), sizeof header);
   const PhysicalDeviceFacts& facts = device_->facts();
   if (header.headerSize != sizeof header || header.headerVersion != VK_PIPELINE_CACHE_HEADER_VERSION_ONE ||
@@ -154,6 +159,9 @@ std::vector<std::byte> DriverCache::save() {
     if (result == VK_INCOMPLETE) continue;
     check_vk(result, "saving the pipeline cache");
     bytes.resize(size);
+    const detail::Sha256Digest digest = detail::sha256(bytes);
+    const auto hash = std::as_bytes(std::span(digest));
+    bytes.insert(bytes.end(), hash.begin(), hash.end());
     return bytes;
   }
 }

@@ -4,8 +4,8 @@
 //   .. load the kernel set, build the layer ..
 //   bytes = cache->save();
 //
-// Vulkan has it: there drivers compile kernels when a layer is built, which takes seconds. The bytes are the driver's own
-// and of use to the same driver, its version and device alone; nothing in them changes a result.
+// Vulkan has it: there drivers compile kernels when a layer is built, which takes seconds. The bytes are the driver's own,
+// with a hash behind them, and of use to the same driver, its version and device alone.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,9 @@ class KDART_API PipelineCache {
   static constexpr std::string_view service_id = "pipeline_cache/1";
 
   // Takes in what save() gave, in this process or an earlier one; call it before kernels are prepared. False when the
-  // bytes are not for this device and driver, or are no such bytes: nothing is lost, kernels are compiled anew. Untrusted
-  // input: the header is checked before the driver sees it. Throws Error. Any thread.
+  // bytes are not for this device and driver, or are not whole: nothing is lost, kernels are compiled anew. The driver sees
+  // nothing that was changed by accident; but the hash is no signature, so keep the bytes where only you can write. Throws
+  // Error. Any thread.
   virtual bool load(std::span<const std::byte> bytes) = 0;
   // Everything compiled or loaded so far. Throws Error. Any thread.
   [[nodiscard]] virtual std::vector<std::byte> save() = 0;
