@@ -129,7 +129,8 @@ DevicePtr DeviceMemory::allocate(std::uint64_t bytes) {
   }
   const std::uint64_t rounded = align_up(bytes, alignment);
   if (dedicated_) {
-    Block& block = add_block(bytes, guard_bytes);
+    // Whole words: a fill of the last bytes touches the word that they lie in.
+    Block& block = add_block(align_up(bytes, 4), guard_bytes);
     block.free.clear();
     block.used = 1;
     const std::uint64_t address = align_up(block.memory.address(), alignment);

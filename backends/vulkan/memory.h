@@ -60,7 +60,7 @@ class DeviceMemory {
  public:
   static constexpr std::uint64_t alignment = 256;
 
-  // `dedicated`: a buffer for each allocation that ends where it ends, with guard memory behind it.
+  // `dedicated`: a buffer for each allocation that ends with the word where it ends, with guard memory behind it.
   DeviceMemory(const LogicalDevice& device, bool dedicated) : device_(&device), dedicated_(dedicated) {}
 
   // Throws Error(out_of_device_memory).
