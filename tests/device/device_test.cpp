@@ -169,9 +169,9 @@ TEST_CASE("threads share one device for all it does", "[device][tsan]") {
   const TestDevice device;
   std::atomic<int> right{0};
   std::vector<std::thread> threads;
-  const int rounds = under_tsan ? 5 : 40;
+  constexpr int rounds = under_tsan ? 5 : 40;
   for (std::uint32_t t = 0; t < 6; ++t) {
-    threads.emplace_back([&device, &right, rounds, t] {
+    threads.emplace_back([&device, &right, t] {
       for (int i = 0; i < rounds; ++i) {
         const OwnedStream stream(device.gpu);
         const OwnedEvent event(device.gpu);

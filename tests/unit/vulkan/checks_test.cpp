@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "backends/vulkan/loader.h"
+#include "tests/unit/vulkan/vulkan_device.h"
 
 namespace kdart::test {
 
 TEST_CASE("the validation layer is alive, and speaks to the log alone", "[vulkan][validation]") {
+  need_validation_layer();
   for (const DriverChecks checks : {DriverChecks::core, DriverChecks::gpu_assisted}) {
     std::vector<std::pair<LogSeverity, std::string>> log;
     OpenOptions options;
