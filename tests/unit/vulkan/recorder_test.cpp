@@ -243,6 +243,44 @@ TEST_CASE("grids of fills and copies stay within what every device has", "[vulka
   CHECK(recorder.groups() == groups);  // what a watchdog counts
 }
 
+TEST_CASE("the vector kernel copies whole vectors and nothing else", "[vulkan][recorder]") {
+  const vulkan::DeviceFunctions functions = recording_functions();
+  vulkan::BytePipelines with_vectors = fake_pipelines();
+  with_vectors.copy_vectors = fake_handle<VkPipeline>(0x32);
+  struct Row {
+    std::uint64_t to, to_pitch, from, from_pitch, width;
+    bool vectors;
+  };
+  const Row rows[]{{16, 64, 32, 48, 32, true}, {8, 64, 32, 48, 32, false},  {16, 72, 32, 48, 32, false},
+                   {16, 64, 4, 48, 32, false}, {16, 64, 32, 33, 32, false}, {16, 64, 32, 48, 31, false}};
+  for (const Row& row : rows) {
+    for (const bool bare : {false, true}) {
+      vulkan::Recorder recorder(functions, layout, with_vectors);
+      told.clear();
+      recorder.begin(commands, 0);
+      const CopySide source = bare ? by_address(0x200000 + row.from) : in_buffer(row.from, 0x41);
+      recorder.copy_rows(in_buffer(row.to), row.to_pitch, source, row.from_pitch, row.width, 3);
+      recorder.copy(in_buffer(0), in_buffer(64, 0x41), 32);  // host memory on one side: always the command
+      recorder.end();
+      std::vector<VkPipeline> bound;
+      std::size_t copies = 0;
+      for (const Command& command : told) {
+        if (command.kind == Kind::bind) bound.push_back(command.pipeline);
+        if (command.kind == Kind::copy) ++copies;
+      }
+      INFO("width " << row.width << ", offsets " << row.to << " and " << row.from);
+      if (row.vectors) {
+        CHECK(bound == std::vector<VkPipeline>{with_vectors.copy_vectors});
+      } else if (bare) {
+        CHECK(bound == std::vector<VkPipeline>{with_vectors.copy});
+      } else {
+        CHECK(bound.empty());
+      }
+      CHECK(copies == (bound.empty() ? 2U : 1U));
+    }
+  }
+}
+
 TEST_CASE("a fill repeats its value to a whole word", "[vulkan][recorder]") {
   const vulkan::DeviceFunctions functions = recording_functions();
   vulkan::Recorder recorder(functions, layout, bytes);
