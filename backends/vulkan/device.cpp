@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "backends/vulkan/driver_life.h"
 #include "backends/vulkan/errors.h"
 #include "core/runtime/fail.h"
 
@@ -18,8 +19,8 @@ const DevicePlan& require_usable(const DeviceInfo& info, const DevicePlan& plan)
   return plan;
 }
 
-// What a forked child gave up. Destroying it would call a driver whose threads the child does not have; pointing at it
-// keeps leak checkers from reporting what is meant.
+// What was given up: by a forked child, since destroying it would call a driver whose threads the child does not have; or
+// at the end of the process, when the driver has shut down. Pointing at it keeps leak checkers from reporting it.
 struct Abandoned {
   void* parts;
   Abandoned* next;
@@ -40,6 +41,7 @@ VulkanBackend::VulkanBackend(std::shared_ptr<const Instance> instance, const Lis
       parts_(std::make_unique<Parts>(options.dedicated_buffers, std::move(instance), listed.handle, listed.facts,
                                      require_usable(listed.plan.info, listed.plan))) {
   parts_->copies = std::make_unique<VulkanStream>(parts_->stream_device);
+  note_driver_in_use(parts_->device.facts().driver_id);
 }
 
 VulkanBackend::VulkanBackend(const VulkanDevice& adopted, const PhysicalDeviceFacts& facts, const DevicePlan& plan,
@@ -47,11 +49,12 @@ VulkanBackend::VulkanBackend(const VulkanDevice& adopted, const PhysicalDeviceFa
     : GpuBackend(plan.info, options),
       parts_(std::make_unique<Parts>(options.dedicated_buffers, adopted, facts, require_usable(plan.info, plan))) {
   parts_->copies = std::make_unique<VulkanStream>(parts_->stream_device);
+  note_driver_in_use(parts_->device.facts().driver_id);
 }
 
 VulkanBackend::~VulkanBackend() {
-  shut_down();
-  if (forked()) abandon(parts_.release());
+  if (!driver_is_gone()) shut_down();
+  if (forked() || driver_is_gone()) abandon(parts_.release());
 }
 
 DeviceFacts VulkanBackend::do_facts() const {
@@ -87,6 +90,7 @@ DevicePtr VulkanBackend::do_alloc(std::uint64_t bytes) {
 }
 
 void VulkanBackend::do_free(DevicePtr memory) {
+  if (driver_is_gone()) return;
   wait_for_all();
   parts_->memory.release(memory);
 }
@@ -96,6 +100,7 @@ DevicePtr VulkanBackend::do_alloc_async(std::uint64_t bytes, Native) {
 }
 
 void VulkanBackend::do_free_async(DevicePtr memory, Native stream) {
+  if (driver_is_gone()) return;
   stream_of(stream).release_later(memory);
 }
 
@@ -160,6 +165,7 @@ void* VulkanBackend::do_alloc_pinned(std::uint64_t bytes) {
 }
 
 void VulkanBackend::do_free_pinned(void* memory) {
+  if (driver_is_gone()) return;
   wait_for_all();
   parts_->pinned.release(memory);
 }
@@ -179,6 +185,7 @@ GpuBackend::Native VulkanBackend::do_create_stream() {
 }
 
 void VulkanBackend::do_destroy_stream(Native stream) {
+  if (driver_is_gone()) return;
   try {
     static_cast<void>(stream_of(stream).synchronize(std::nullopt));
   } catch (const Error& error) {
@@ -206,6 +213,7 @@ GpuBackend::Native VulkanBackend::do_create_event() {
 }
 
 void VulkanBackend::do_destroy_event(Native event) {
+  if (driver_is_gone()) return;
   std::unique_ptr<VulkanEvent> released;  // outside the lock
   const std::lock_guard lock(parts_->mutex);
   if (auto entry = parts_->events.extract(event)) released = std::move(entry.mapped());
@@ -291,6 +299,7 @@ GpuBackend::KernelLoad VulkanBackend::do_get_kernel(Native module, const ImageKe
 }
 
 void VulkanBackend::do_unload_image(Native module) {
+  if (driver_is_gone()) return;
   try {
     wait_for_all();
   } catch (const Error& error) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/vulkan/device.h"
+#include "backends/vulkan/driver_life.h"
 #include "backends/vulkan/errors.h"
 
 namespace kdart::vulkan {
@@ -107,6 +108,7 @@ void VulkanBackend::do_launch_graph(Native graph, Native stream) {
 
 // A launch that is still pending keeps the graph until it has passed.
 void VulkanBackend::do_destroy_graph(Native graph) {
+  if (driver_is_gone()) return;
   std::shared_ptr<const VulkanGraph> released;  // outside the lock
   const std::lock_guard lock(parts_->mutex);
   if (auto entry = parts_->graphs.extract(graph)) released = std::move(entry.mapped());

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "backends/vulkan/keep_loaded.h"
+#include "backends/vulkan/driver_life.h"
 #include "core/runtime/format.h"
 #include "kdart/error.h"
 

@@ -288,6 +288,7 @@ void Planner::describe() {
   }
   if (facts_.type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU || facts_.type == VK_PHYSICAL_DEVICE_TYPE_CPU)
     info.features.emplace_back("unified_memory");
+  if (!facts_.denorm_preserve) info.features.emplace_back("denormals_may_flush");
   std::sort(info.features.begin(), info.features.end());
   describe_limits();
 }

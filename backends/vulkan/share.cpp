@@ -1,5 +1,6 @@
 // What belongs to the caller: memory that it imports, and a device that it made.
 #include "backends/vulkan/device.h"
+#include "backends/vulkan/driver_life.h"
 #include "core/runtime/fail.h"
 
 namespace kdart {
@@ -15,6 +16,7 @@ DevicePtr VulkanBackend::do_import_memory(std::uint64_t native, std::uint64_t) {
 
 // The caller may free its memory next, so nothing given to a stream may still use it.
 void VulkanBackend::do_release_import(DevicePtr) {
+  if (driver_is_gone()) return;
   wait_for_all();
 }
 

@@ -64,8 +64,8 @@ foreach(name IN LISTS kda_vulkan_kernels)
 endforeach()
 
 # Features of Vulkan 1.2: shaderInt64, bufferDeviceAddress and storageBuffer16BitAccess. A device that can also be held to
-# keep denormals, signed zeros, infinities and NaN, and to round to nearest even, gets the image that says so; NVIDIA's driver
-# flushes denormals otherwise.
+# keep denormals, signed zeros, infinities and NaN, and to round to nearest even, gets the image that says so. NVIDIA's driver
+# 580 cannot, and takes denormals for 0.
 set(kda_vulkan_images "")
 set(kda_vulkan_manifest_images "")
 foreach(variant plain exact)

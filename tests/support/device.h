@@ -15,4 +15,7 @@ namespace kdart::test {
 // True when this program has opened such a device of `backend`.
 [[nodiscard]] bool has_opened_device_of(std::string_view backend);
 
+// Whether the device that was opened last may take denormals for 0 ("denormals_may_flush" among its features).
+[[nodiscard]] bool denormals_may_flush();
+
 }  // namespace kdart::test

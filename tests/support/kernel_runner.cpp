@@ -125,7 +125,8 @@ void expect_f32(std::string_view what, std::span<const float> x, std::span<const
 }
 
 void expect_bf16(std::string_view what, std::span<const bf16> x, std::span<const double> truth) {
-  const auto comparison = reference::compare_bf16(x, truth);
+  const auto denormals = denormals_may_flush() ? reference::Denormals::may_flush : reference::Denormals::kept;
+  const auto comparison = reference::compare_bf16(x, truth, denormals);
   INFO(what << ": " << comparison.text());
   CHECK(comparison.pass);
 }

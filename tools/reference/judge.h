@@ -35,8 +35,12 @@ struct Comparison {
 // `largest_input` and the largest |truth|. Throws Error(invalid_argument) when the lengths differ.
 [[nodiscard]] Comparison compare_f32(std::span<const float> x, std::span<const double> truth, double largest_input);
 
+// Vulkan lets a device take denormals for 0 and many do, so what is closer to 0 than the smallest normal f32 may be 0 there.
+enum class Denormals : std::uint8_t { kept, may_flush };
+
 // At most max(1 element, 0.5%) differ from the correctly rounded truth, and by 1 ulp. +0 and -0 are equal.
 // Throws Error(invalid_argument) when the lengths differ.
-[[nodiscard]] Comparison compare_bf16(std::span<const bf16> x, std::span<const double> truth);
+[[nodiscard]] Comparison compare_bf16(std::span<const bf16> x, std::span<const double> truth,
+                                      Denormals denormals = Denormals::kept);
 
 }  // namespace kdart::reference

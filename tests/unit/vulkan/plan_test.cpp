@@ -225,8 +225,12 @@ TEST_CASE("what images may ask for is what will be enabled", "[vulkan][plan]") {
     CHECK(less.facts.capabilities == capabilities);
   }
   // So do the promises about floats.
-  CHECK(has(plan_device(nvidia_h200(), {}).facts.capabilities, "DenormPreserve"));
+  const DevicePlan keeps =
+      plan_device(changed(lavapipe(), [](PhysicalDeviceFacts& f) { f.denorm_preserve = true; }), {});
+  CHECK(has(keeps.facts.capabilities, "DenormPreserve"));
+  CHECK_FALSE(has(keeps.info.features, "denormals_may_flush"));
   CHECK_FALSE(has(plan.facts.capabilities, "DenormPreserve"));
+  CHECK(has(plan.info.features, "denormals_may_flush"));
   const auto loose = changed(lavapipe(), [](PhysicalDeviceFacts& f) { f.signed_zero_inf_nan_preserve = false; });
   CHECK_FALSE(has(plan_device(loose, {}).facts.capabilities, "SignedZeroInfNanPreserve"));
   // maintenance4 of Vulkan 1.2 would need its extension; nothing here uses it then.

@@ -205,7 +205,6 @@ PhysicalDeviceFacts nvidia_h200() {
   facts.non_coherent_atom = 64;
   facts.timestamp_period = 1;
   subgroups(facts, 32, 32, 32);
-  facts.denorm_preserve = true;
   facts.signed_zero_inf_nan_preserve = true;
   facts.rounding_to_nearest_even = true;
   facts.subgroup_operations = 0xff | VK_SUBGROUP_FEATURE_PARTITIONED_BIT_NV;
