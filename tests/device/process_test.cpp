@@ -116,6 +116,7 @@ TEST_CASE("child process forks and opens a device in the fork", "[.child]") {
 
 TEST_CASE("a process that forked before may open a device in the child", "[device][process]") {
   CHECK(exit_code_of_case("child process forks and opens a device in the fork") == 0);
+  CHECK(TestDevice().canary());
 }
 
 TEST_CASE("child process exits with objects that exit destroys", "[.child]") {
@@ -129,6 +130,7 @@ TEST_CASE("child process exits with objects that nobody destroys", "[.child]") {
 TEST_CASE("a process may exit with objects alive", "[device][process]") {
   CHECK(exit_code_of_case("child process exits with objects that exit destroys") == exit_called);
   CHECK(exit_code_of_case("child process exits with objects that nobody destroys") == exit_called);
+  CHECK(TestDevice().canary());
 }
 
 }  // namespace kdart::test

@@ -63,15 +63,18 @@ Arguments parse(std::vector<std::string> words) {
   return arguments;
 }
 
-// A kernel set's only image, as its modules.
+// The image that AMD's devices are given, as its modules: the one that asks for most, since they can be held to exact floats.
 struct Image {
   explicit Image(const KernelSet& set) {
     const auto& images = set.manifest().images;
-    if (images.size() != 1) throw std::runtime_error("the kernel set has not one image");
-    const std::vector<std::byte> bytes = set.read_image(images.front());
+    const auto image = std::max_element(images.begin(), images.end(), [](const auto& a, const auto& b) {
+      return a.capabilities.size() < b.capabilities.size();
+    });
+    if (image == images.end()) throw std::runtime_error("the kernel set has no image");
+    const std::vector<std::byte> bytes = set.read_image(*image);
     words.resize(bytes.size() / sizeof(std::uint32_t));
     std::memcpy(words.data(), bytes.data(), words.size() * sizeof(std::uint32_t));
-    modules = vulkan::parse_spirv(words, images.front().file);
+    modules = vulkan::parse_spirv(words, image->file);
   }
   [[nodiscard]] std::span<const std::uint32_t> module_of(const std::string& symbol) const {
     for (const auto& module : modules) {
