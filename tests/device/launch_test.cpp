@@ -103,9 +103,7 @@ class ManyArguments {
     expect(static_cast<std::uint32_t>(args_.last));
   }
 
-  [[nodiscard]] const kernels::ManyArgsArgs& args() const { return args_; }
   [[nodiscard]] const std::vector<std::uint32_t>& expected() const { return expected_; }
-  void write_to(DevicePtr out) { args_.out = out; }
   void launch(const TestDevice& device, Stream stream) const {
     KernelLaunch(*device.gpu, device["many_args"]).args(args_).launch(stream);
   }
@@ -262,6 +260,33 @@ TEST_CASE("ten thousand large argument blocks in flight are each their own", "[d
   device.gpu->synchronize(stream.get());
   const auto found = device.download(out);
   CHECK(std::mismatch(expected.begin(), expected.end(), found.begin()).first == expected.end());
+}
+
+TEST_CASE("argument blocks and uploads share what they pass through", "[device][launch]") {
+  const TestDevice device;
+  const OwnedStream stream(device.gpu);
+  const auto contents = counting(64, 7000);
+  const Buffer words = device.upload(contents);
+  constexpr std::size_t mebibytes = std::size_t{4} << 20;
+  const Buffer target(device.gpu, mebibytes);
+  const std::vector<std::byte> source(mebibytes, std::byte{0x3c});
+  // An upload that leaves just too little room behind it, or just enough, in pieces of 4 MiB.
+  for (const std::size_t left : {0U, 1U, 16U, 100U, 220U, 235U, 236U, 240U, 256U, 480U, 500U}) {
+    std::vector<Buffer> out;
+    std::vector<ManyArguments> launched;
+    device.gpu->copy_h2d_async(target.get(), source.data(), mebibytes - left, stream.get());
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      out.push_back(device.upload(std::vector<std::uint32_t>(many_args_words, 0)));
+      launched.emplace_back(left * 10 + seed, out.back().get(), words, contents);
+      launched.back().launch(device, stream.get());
+    }
+    device.gpu->synchronize(stream.get());
+    INFO(left << " bytes left");
+    for (std::size_t i = 0; i < out.size(); ++i) CHECK(device.download(out[i]) == launched[i].expected());
+    std::vector<std::byte> back(mebibytes - left);
+    device.gpu->copy_d2h(back.data(), target.get(), back.size());
+    CHECK(std::all_of(back.begin(), back.end(), [](std::byte b) { return b == std::byte{0x3c}; }));
+  }
 }
 
 TEST_CASE("a graph keeps large argument blocks", "[device][launch][graph]") {

@@ -22,6 +22,13 @@ struct Watch {
   std::map<VkCommandBuffer, std::vector<Item>> buffers;
   std::size_t submitted = 0, operations = 0, faults = 0, resubmitted = 0;
   std::map<VkCommandBuffer, std::size_t> submissions;
+  // Per submission.
+  struct Point {
+    VkSemaphore semaphore;
+    std::uint64_t value;
+  };
+  std::vector<std::vector<Point>> waits;
+  std::vector<Point> signals;
   PFN_vkGetInstanceProcAddr get_instance = nullptr;
   PFN_vkGetDeviceProcAddr get_device = nullptr;
   vulkan::DeviceFunctions real;
@@ -99,10 +106,26 @@ std::size_t faults_of(const std::vector<Item>& items) {
   return faults;
 }
 
+// What a submission waits for and what it signals. Each wait holds up all of it.
+void note_order(const VkSubmitInfo& info) {
+  const auto* timeline = static_cast<const VkTimelineSemaphoreSubmitInfo*>(info.pNext);
+  REQUIRE(timeline->sType == VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
+  REQUIRE(timeline->waitSemaphoreValueCount == info.waitSemaphoreCount);
+  REQUIRE(info.signalSemaphoreCount == 1);
+  std::vector<Watch::Point> waits;
+  for (std::uint32_t i = 0; i < info.waitSemaphoreCount; ++i) {
+    CHECK(info.pWaitDstStageMask[i] == VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
+    waits.push_back({info.pWaitSemaphores[i], timeline->pWaitSemaphoreValues[i]});
+  }
+  watch->waits.push_back(std::move(waits));
+  watch->signals.push_back({info.pSignalSemaphores[0], timeline->pSignalSemaphoreValues[0]});
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, std::uint32_t count, const VkSubmitInfo* infos, VkFence fence) {
   {
     const std::lock_guard lock(watch->mutex);
     for (std::uint32_t i = 0; i < count; ++i) {
+      note_order(infos[i]);
       for (std::uint32_t k = 0; k < infos[i].commandBufferCount; ++k) {
         const VkCommandBuffer buffer = infos[i].pCommandBuffers[k];
         const std::vector<Item>& items = watch->buffers[buffer];
@@ -195,19 +218,38 @@ void submit_anything(const TestDevice& device, const std::vector<Buffer>& buffer
   }
 }
 
+// A device of the test's own, adopted through the functions above.
+class Watched {
+ public:
+  Watched() {
+    watching.get_instance = own_.found().instance->library().functions().vkGetInstanceProcAddr;
+    watching.get_device = own_.found().instance->functions().vkGetDeviceProcAddr;
+    watching.real = own_.fn();
+    watch = &watching;
+  }
+  ~Watched() { watch = nullptr; }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+  [[nodiscard]] std::shared_ptr<GpuBackend> adopt() const {
+    VulkanDevice description = own_.description();
+    description.get_instance_proc_addr = get_instance_function;
+    return adopt_vulkan_device(description);
+  }
+
+  Watch watching;
+
+ private:
+  OwnDevice own_;
+};
+
 }  // namespace
 
 TEST_CASE("every operation that is submitted comes after a barrier", "[vulkan][recorder]") {
-  const OwnDevice own;
-  Watch watching;
-  watching.get_instance = own.found().instance->library().functions().vkGetInstanceProcAddr;
-  watching.get_device = own.found().instance->functions().vkGetDeviceProcAddr;
-  watching.real = own.fn();
-  watch = &watching;
-  VulkanDevice description = own.description();
-  description.get_instance_proc_addr = get_instance_function;
+  Watched watched;
+  const Watch& watching = watched.watching;
   {
-    const TestDevice device(adopt_vulkan_device(description));
+    const TestDevice device(watched.adopt());
     Random random(3);
     const std::vector<std::byte> host(std::size_t{5} << 20);  // two pieces of staging memory
     std::vector<Buffer> buffers;
@@ -237,7 +279,6 @@ TEST_CASE("every operation that is submitted comes after a barrier", "[vulkan][r
     device.gpu->synchronize(second.get());
     CHECK(device.canary());
   }
-  watch = nullptr;
   CHECK(watching.faults == 0);
   CHECK(watching.operations > 900);
   CHECK(watching.submitted > 60);
@@ -249,6 +290,53 @@ TEST_CASE("every operation that is submitted comes after a barrier", "[vulkan][r
   CHECK(faults_of({Item::full_barrier, Item::dispatch, Item::copy, Item::host_barrier}) == 1);
   CHECK(faults_of({Item::full_barrier, Item::dispatch, Item::dispatch, Item::dispatch, Item::host_barrier}) == 2);
   CHECK(faults_of({Item::full_barrier, Item::dispatch}) == 1);
+}
+
+// With one queue, work runs in the order of its submission whatever it waits for; so the waits themselves are looked at.
+TEST_CASE("a stream that waits for an event waits for the submission that reaches it", "[vulkan][recorder]") {
+  Watched watched;
+  const Watch& watching = watched.watching;
+  const TestDevice device(watched.adopt());
+  const OwnedStream first(device.gpu);
+  const OwnedStream second(device.gpu);
+  const OwnedEvent event(device.gpu);
+  const Buffer data = device.upload(std::vector<std::uint32_t>(16, 1));
+  const Buffer other = device.upload(std::vector<std::uint32_t>(16, 1));
+  device.gpu->begin_capture(second.get());
+  device.affine(other, 3, 1, second.get());
+  const OwnedGraph graph(device.gpu, device.gpu->end_capture(second.get()));
+  for (const bool by_graph : {false, true}) {
+    device.affine(other, 2, 0, second.get());  // before the wait: must not be held up
+    device.spin(first.get(), 100);
+    device.affine(data, 2, 1, first.get());
+    device.gpu->record(event.get(), first.get());
+    const Watch::Point reached = watching.signals.back();
+    const std::size_t before = watching.signals.size();
+    device.gpu->wait(second.get(), event.get());
+    REQUIRE(watching.signals.size() == before + 1);  // what came before the wait
+    CHECK(watching.waits.back().empty());
+    if (by_graph) {
+      device.gpu->launch_graph(graph.get(), second.get());
+    } else {
+      device.affine(other, 5, 0, second.get());
+      device.gpu->flush(second.get());
+    }
+    REQUIRE(watching.signals.size() == before + 2);
+    REQUIRE(watching.waits.back().size() == 1);
+    CHECK(watching.waits.back()[0].semaphore == reached.semaphore);
+    CHECK(watching.waits.back()[0].value == reached.value);
+    // Once is enough: the stream's own order does the rest.
+    device.affine(other, 1, 1, second.get());
+    device.gpu->flush(second.get());
+    CHECK(watching.waits.back().empty());
+    device.gpu->synchronize(second.get());
+    // What has passed is not waited for.
+    device.gpu->wait(second.get(), event.get());
+    device.affine(other, 1, 1, second.get());
+    device.gpu->flush(second.get());
+    CHECK(watching.waits.back().empty());
+    device.gpu->synchronize(second.get());
+  }
 }
 
 }  // namespace kdart::test
