@@ -250,7 +250,7 @@ TEST_CASE("memory that is in use already cannot be imported", "[device][memory]"
   CHECK(device.canary());
 }
 
-TEST_CASE("the CPU takes host memory as its own", "[device][memory]") {
+TEST_CASE("the CPU takes host memory as its own", "[device][memory][cpu]") {
   const TestDevice device;
   if (!device.is("cpu")) SKIP("only the CPU's device memory is the host's; tests/unit/vulkan/adopt_test.cpp imports");
   const OwnedStream stream(device.gpu);
