@@ -329,7 +329,8 @@ void VulkanBackend::do_launch(Native kernel, const LaunchRecord& record, Native 
     pipeline = target.prepare(record.block, record.shared_bytes);
   }
   // Push constants come in words; the record has room behind the last argument.
-  const std::span<const std::byte> arguments(record.arguments.data(), (record.argument_bytes + 3U) / 4 * 4);
+  const std::size_t pushed_bytes = (std::size_t{record.argument_bytes} + 3) / 4 * 4;
+  const std::span<const std::byte> arguments(record.arguments.data(), pushed_bytes);
   const auto push = [&](Recorder& recorder, std::span<const std::byte> pushed) {
     recorder.dispatch({pipeline, record.grid, pushed});
   };

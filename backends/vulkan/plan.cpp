@@ -333,7 +333,8 @@ void Planner::describe_for_images() {
 void Planner::apply_quirks(std::vector<std::string> quirks) {
   if (contains(quirks, "bounded_submissions")) plan_.submission_groups = groups_per_bounded_submission;
   if (contains(quirks, "no_timestamps")) plan_.timestamps = false;
-  if (contains(quirks, "short_launches")) plan_.info.limits.max_tokens_per_launch = tokens_per_short_launch;
+  if (contains(quirks, "short_launches") || contains(quirks, "loops_end_early"))
+    plan_.info.limits.max_tokens_per_launch = tokens_per_short_launch;
   plan_.info.quirks = std::move(quirks);
 }
 

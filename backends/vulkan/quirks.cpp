@@ -38,17 +38,26 @@ bool is_nvidia(const PhysicalDeviceFacts& facts) {
   return facts.driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
 }
 
+bool is_lavapipe(const PhysicalDeviceFacts& facts) {
+  return facts.driver_id == VK_DRIVER_ID_MESA_LLVMPIPE;
+}
+
 // Sorted by name. What each changes is in plan.cpp, apply_quirks, and in list.cpp.
-constexpr std::array<Quirk, 4> table{{
+constexpr std::array<Quirk, 5> table{{
     {"bounded_submissions", has_short_job_timeout,
      "AMD's and Intel's kernel drivers reset the GPU when one submission runs for a few seconds (amdgpu: 2 s by "
      "default), and all that was submitted together counts.",
      "https://github.com/ggml-org/llama.cpp/issues/21724", "tests/unit/vulkan/quirks_test.cpp", "2027-06"},
     {"driver_stays_loaded", is_nvidia,
      "NVIDIA's driver leaves something behind each time it is unloaded, and after some 30 instances in one process it "
-     "no "
-     "longer starts (seen with 580.159.04); so it is kept loaded.",
+     "no longer starts (seen with 580.159.04); so it is kept loaded.",
      "https://github.com/NVIDIA/egl-wayland/issues/97", "tests/device/device_test.cpp", "2027-06"},
+    {"loops_end_early", is_lavapipe,
+     "llvmpipe ends an invocation's loops, without a word, after 65,535 turns in all; a prefill launch's turns grow "
+     "with "
+     "its tokens.",
+     "https://gitlab.freedesktop.org/mesa/mesa/-/blob/mesa-22.3.6/src/gallium/auxiliary/gallivm/lp_bld_limits.h",
+     "tests/unit/vulkan/quirks_test.cpp", "2027-06"},
     {"no_timestamps", is_moltenvk,
      "MoltenVK's timestamps are taken while earlier work still runs, and some queries come back as 0.",
      "https://github.com/KhronosGroup/MoltenVK/issues/2378", "tests/unit/vulkan/quirks_test.cpp", "2027-06"},

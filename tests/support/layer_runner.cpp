@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/runtime/format.h"
+#include "kdart/kda_kernels.h"
 #include "tools/reference/cases.h"
 #include "tools/reference/random_model.h"
 #include "tools/reference/reference.h"
@@ -109,8 +110,12 @@ Pieces prefill_cut(std::uint32_t cut, std::uint32_t tokens) {
 }
 
 std::vector<std::uint32_t> usable_chunks(const KdaConfig& config, const GpuBackend& device) {
-  const std::uint64_t d = config.head_dim;
-  const std::uint64_t shared_bytes = (2 * 32 * d + std::uint64_t{32} * 32) * sizeof(float);  // chunk_scan's
+  kernels::ChunkScanArgs args{};
+  args.key_dim = args.value_dim = config.head_dim;
+  args.key_heads = args.value_heads = config.heads;
+  args.chunk = 32;
+  const auto* arguments = reinterpret_cast<const std::byte*>(&args);
+  const std::uint64_t shared_bytes = kernels::ChunkScanArgs::contract().shape(arguments).shared_bytes;
   if (shared_bytes > device.info().limits.shared_memory_per_block) return {16};
   return {16, 32};
 }

@@ -48,7 +48,7 @@ class BenchSession {
     Buffer hidden, out;
   };
   Set make_set(std::uint64_t seed) const;
-  void call(std::size_t set);
+  void call(std::size_t index);
   // Set 0 from its first state: poisons out, submits by `submit_set` and fetches what is left.
   template <class Submit>
   RunResult run_first(const Submit& submit_set);

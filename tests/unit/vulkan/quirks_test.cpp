@@ -44,11 +44,11 @@ TEST_CASE("every quirk has its reason, link, test and end date", "[vulkan][quirk
     CHECK(std::filesystem::exists(quirk.test));  // tests run in the source folder
     CHECK(is_year_and_month(quirk.until));
   }
-  CHECK(quirk_table().size() == 4);  // a new one comes with a test below
+  CHECK(quirk_table().size() == 5);  // a new one comes with a test below
 }
 
 TEST_CASE("quirks apply to the devices they are for", "[vulkan][quirks]") {
-  CHECK(in_force(lavapipe()) == Names{});
+  CHECK(in_force(lavapipe()) == Names{"loops_end_early"});
   CHECK(in_force(nvidia_h200()) == Names{"driver_stays_loaded"});
   CHECK(in_force(radv_navi21()) == Names{"bounded_submissions"});
   CHECK(in_force(anv_like()) == Names{"bounded_submissions", "short_launches"});
@@ -90,20 +90,25 @@ TEST_CASE("short_launches makes prefill pieces smaller", "[vulkan][quirks]") {
   CHECK(tokens(adreno_like(), {}) == 1024);
   CHECK(tokens(adreno_like(), {"-short_launches"}) == 4096);
   CHECK(tokens(nvidia_h200(), {}) == 4096);
+  CHECK(tokens(lavapipe(), {}) == 1024);
+  CHECK(tokens(lavapipe(), {"-loops_end_early"}) == 4096);
   CHECK(tokens(nvidia_h200(), {"short_launches"}) == 1024);
 }
 
 TEST_CASE("the last override of a quirk counts, and unknown ones are refused", "[vulkan][quirks]") {
-  CHECK(in_force(lavapipe(), {"short_launches", "no_timestamps"}) == Names{"no_timestamps", "short_launches"});
-  CHECK(in_force(lavapipe(), {"short_launches", "-short_launches"}) == Names{});
-  CHECK(in_force(lavapipe(), {"-short_launches", "short_launches", "short_launches"}) == Names{"short_launches"});
-  CHECK(in_force(lavapipe(), {"-short_launches"}) == Names{});  // off already
+  vulkan::PhysicalDeviceFacts plain = lavapipe();
+  plain.driver_id = static_cast<VkDriverId>(0);  // a driver with no quirk
+  CHECK(in_force(plain, {"short_launches", "no_timestamps"}) == Names{"no_timestamps", "short_launches"});
+  CHECK(in_force(plain, {"short_launches", "-short_launches"}) == Names{});
+  CHECK(in_force(plain, {"-short_launches", "short_launches", "short_launches"}) == Names{"short_launches"});
+  CHECK(in_force(plain, {"-short_launches"}) == Names{});  // off already
 
   for (const std::string name : {"short_launch", "-short_launch", "", "-", "--short_launches", "Short_launches"}) {
     INFO(name);
-    expect_error(ErrorCode::invalid_argument,
-                 {"'" + name + "'", "bounded_submissions, driver_stays_loaded, no_timestamps, short_launches"},
-                 [&] { static_cast<void>(plan_device(lavapipe(), {.quirk_overrides = {name}})); });
+    expect_error(
+        ErrorCode::invalid_argument,
+        {"'" + name + "'", "bounded_submissions, driver_stays_loaded, loops_end_early, no_timestamps, short_launches"},
+        [&] { static_cast<void>(plan_device(plain, {.quirk_overrides = {name}})); });
   }
 }
 

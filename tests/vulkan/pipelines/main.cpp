@@ -33,6 +33,9 @@ constexpr std::uint32_t fill_bytes_code[] = {
 constexpr std::uint32_t copy_bytes_code[] = {
 #include "backends/vulkan/copy_bytes.inc"
 };
+constexpr std::uint32_t copy_vectors_code[] = {
+#include "backends/vulkan/copy_vectors.inc"
+};
 
 // Needs scratch memory: what there is to find.
 constexpr std::uint32_t scratch_code[] = {
@@ -110,6 +113,7 @@ FamilyTable compile_all(const Radv& radv, const std::string& family, const Image
   }
   table.rows.push_back({"fill_bytes", "fixed", 0, radv.compile(fill_bytes_code, "main", {})});
   table.rows.push_back({"copy_bytes", "fixed", 0, radv.compile(copy_bytes_code, "main", {})});
+  table.rows.push_back({"copy_vectors", "fixed", 0, radv.compile(copy_vectors_code, "main", {})});
   return table;
 }
 
