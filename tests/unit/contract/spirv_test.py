@@ -143,6 +143,17 @@ class Linked(unittest.TestCase):
         self.assertEqual(alone.entry_point, "kdart_scale_rows")
         self.assertNotIn(5, [one.opcode for one in image[0].instructions])  # OpName
 
+    def test_float_controls(self):
+        controls = ["DenormPreserve", "RoundingModeRTE"]
+        files = self.files(scale_rows=module())
+        (one,) = spirv.read_modules(spirv.link(self.contract, files, "kdart_", ALLOWED, controls))
+        self.assertEqual(one.capabilities, sorted([*controls, "Int64", "Shader"]))
+        modes = [entry.operands for entry in one.instructions if entry.opcode == 16]
+        self.assertEqual(sorted(modes), [[1, 4459, 32], [1, 4462, 32]])
+        # The order of a module's sections: capabilities, then the entry point, then its modes.
+        order = [entry.opcode for entry in one.instructions if entry.opcode in (15, 16, 17)]
+        self.assertEqual(order, [17, 17, 17, 17, 15, 16, 16])
+
     def test_refusals(self):
         self.refused("kernel 'scale_rows' is missing", more=module())
         self.refused("no kernel 'other'", scale_rows=module(), other=module())
