@@ -1,8 +1,7 @@
 #include "backends/cpu/device.h"
+#include "core/runtime/abandon.h"
 #include "core/runtime/format.h"
 
-#include <atomic>
-#include <new>
 #include <vector>
 
 namespace kdart::cpu {
@@ -18,20 +17,6 @@ std::uint32_t threads_in_force(const CpuSnapshot& snapshot, const OpenOptions& o
   return options.cpu_threads == 0 ? snapshot.cores : options.cpu_threads;
 }
 
-// What a forked child gave up. Destroying it would wait for threads that the child does not have; pointing at it keeps
-// leak checkers from reporting what is meant.
-struct Abandoned {
-  void* parts;
-  Abandoned* next;
-};
-std::atomic<Abandoned*> abandoned{nullptr};
-
-void abandon(void* parts) noexcept {
-  auto* entry = new (std::nothrow) Abandoned{parts, abandoned.load()};
-  while (entry != nullptr && !abandoned.compare_exchange_weak(entry->next, entry)) {
-  }
-}
-
 }  // namespace
 
 CpuBackend::CpuBackend(const CpuSnapshot& snapshot, const OpenOptions& options)
@@ -42,7 +27,7 @@ CpuBackend::CpuBackend(const CpuSnapshot& snapshot, const OpenOptions& options)
 
 CpuBackend::~CpuBackend() {
   shut_down();
-  if (forked()) abandon(parts_.release());
+  if (forked()) detail::abandon(parts_.release());
 }
 
 DeviceFacts CpuBackend::do_facts() const {

@@ -1,11 +1,10 @@
 #include "backends/vulkan/device.h"
 
-#include <atomic>
 #include <cstring>
-#include <new>
 
 #include "backends/vulkan/driver_life.h"
 #include "backends/vulkan/errors.h"
+#include "core/runtime/abandon.h"
 #include "core/runtime/fail.h"
 
 namespace kdart::vulkan {
@@ -17,20 +16,6 @@ const DevicePlan& require_usable(const DeviceInfo& info, const DevicePlan& plan)
                  fmt::join(plan.missing, ", "));
   }
   return plan;
-}
-
-// What was given up: by a forked child, since destroying it would call a driver whose threads the child does not have; or
-// at the end of the process, when the driver has shut down. Pointing at it keeps leak checkers from reporting it.
-struct Abandoned {
-  void* parts;
-  Abandoned* next;
-};
-std::atomic<Abandoned*> abandoned{nullptr};
-
-void abandon(void* parts) noexcept {
-  auto* entry = new (std::nothrow) Abandoned{parts, abandoned.load()};
-  while (entry != nullptr && !abandoned.compare_exchange_weak(entry->next, entry)) {
-  }
 }
 
 }  // namespace
@@ -54,7 +39,7 @@ VulkanBackend::VulkanBackend(const VulkanDevice& adopted, const PhysicalDeviceFa
 
 VulkanBackend::~VulkanBackend() {
   if (!driver_is_gone()) shut_down();
-  if (forked() || driver_is_gone()) abandon(parts_.release());
+  if (forked() || driver_is_gone()) detail::abandon(parts_.release());
 }
 
 DeviceFacts VulkanBackend::do_facts() const {
