@@ -1,5 +1,5 @@
 // Sharing a Vulkan device with the program that made it. No Vulkan header is needed here: handles are what vulkan.h calls
-// them, as pointers.
+// them, as pointers. Only in a library that was built with the Vulkan backend.
 #pragma once
 
 #include <cstdint>
