@@ -221,7 +221,7 @@ VulkanModule::VulkanModule(const LogicalDevice& device, DriverCache& cache, cons
                  bytes.size());
   }
   std::vector<std::uint32_t> words(bytes.size() / 4);
-  std::memcpy(words.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(words.data(), bytes.data(), bytes.size());
   const std::vector<SpirvModule> modules = parse_spirv(words, image.file);
   for (const SpirvModule& code : modules) check_needs(code, image, device.plan().facts);
   try {

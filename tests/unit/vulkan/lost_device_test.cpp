@@ -13,11 +13,12 @@ namespace {
 
 struct Answers {
   VkResult submit = VK_SUCCESS;  // other than success: instead of submitting
-  VkResult wait = VK_SUCCESS;
+  VkResult wait = VK_SUCCESS;    // instead of waiting for a semaphore or asking it
   PFN_vkGetInstanceProcAddr get_instance = nullptr;
   PFN_vkGetDeviceProcAddr get_device = nullptr;
   PFN_vkQueueSubmit real_submit = nullptr;
   PFN_vkWaitSemaphores real_wait = nullptr;
+  PFN_vkGetSemaphoreCounterValue real_ask = nullptr;
 };
 Answers* answers = nullptr;
 
@@ -29,15 +30,20 @@ VKAPI_ATTR VkResult VKAPI_CALL wait(VkDevice device, const VkSemaphoreWaitInfo* 
   return answers->wait != VK_SUCCESS ? answers->wait : answers->real_wait(device, info, timeout);
 }
 
+VKAPI_ATTR VkResult VKAPI_CALL ask(VkDevice device, VkSemaphore semaphore, std::uint64_t* value) {
+  return answers->wait != VK_SUCCESS ? answers->wait : answers->real_ask(device, semaphore, value);
+}
+
 PFN_vkVoidFunction VKAPI_CALL get_device_function(VkDevice device, const char* name) {
   if (std::strcmp(name, "vkQueueSubmit") == 0) return reinterpret_cast<PFN_vkVoidFunction>(submit);
   if (std::strcmp(name, "vkWaitSemaphores") == 0) return reinterpret_cast<PFN_vkVoidFunction>(wait);
+  if (std::strcmp(name, "vkGetSemaphoreCounterValue") == 0) return reinterpret_cast<PFN_vkVoidFunction>(ask);
   return answers->get_device(device, name);
 }
 
-void (*get_instance_function(void* instance, const char* name))() {
-  if (std::strcmp(name, "vkGetDeviceProcAddr") == 0) return reinterpret_cast<void (*)()>(get_device_function);
-  return answers->get_instance(static_cast<VkInstance>(instance), name);
+PFN_vkVoidFunction VKAPI_CALL get_instance_function(VkInstance instance, const char* name) {
+  if (std::strcmp(name, "vkGetDeviceProcAddr") == 0) return reinterpret_cast<PFN_vkVoidFunction>(get_device_function);
+  return answers->get_instance(instance, name);
 }
 
 // A device whose driver answers as `answers` says, while this lives.
@@ -50,7 +56,9 @@ class MoodyDevice {
     answers_.get_device = own_.found().instance->functions().vkGetDeviceProcAddr;
     answers_.real_submit = own_.fn().vkQueueSubmit;
     answers_.real_wait = own_.fn().vkWaitSemaphores;
-    description.get_instance_proc_addr = get_instance_function;
+    answers_.real_ask = own_.fn().vkGetSemaphoreCounterValue;
+    description.get_instance_proc_addr =
+        reinterpret_cast<decltype(VulkanDevice::get_instance_proc_addr)>(get_instance_function);
     gpu = adopt_vulkan_device(description);
   }
   ~MoodyDevice() {

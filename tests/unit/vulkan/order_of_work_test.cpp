@@ -151,9 +151,9 @@ PFN_vkVoidFunction VKAPI_CALL get_device_function(VkDevice device, const char* n
   return watch->get_device(device, name);
 }
 
-void (*get_instance_function(void* instance, const char* name))() {
-  if (std::strcmp(name, "vkGetDeviceProcAddr") == 0) return reinterpret_cast<void (*)()>(get_device_function);
-  return watch->get_instance(static_cast<VkInstance>(instance), name);
+PFN_vkVoidFunction VKAPI_CALL get_instance_function(VkInstance instance, const char* name) {
+  if (std::strcmp(name, "vkGetDeviceProcAddr") == 0) return reinterpret_cast<PFN_vkVoidFunction>(get_device_function);
+  return watch->get_instance(instance, name);
 }
 
 // Every kind of operation that a stream takes, in any order.
@@ -233,7 +233,8 @@ class Watched {
 
   [[nodiscard]] std::shared_ptr<GpuBackend> adopt() const {
     VulkanDevice description = own_.description();
-    description.get_instance_proc_addr = get_instance_function;
+    description.get_instance_proc_addr =
+        reinterpret_cast<decltype(VulkanDevice::get_instance_proc_addr)>(get_instance_function);
     return adopt_vulkan_device(description);
   }
 
