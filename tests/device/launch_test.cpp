@@ -6,19 +6,12 @@
 #include <cstring>
 
 #include "tests/support/error_of.h"
+#include "tests/support/launch_shapes.h"
 #include "tests/support/random_values.h"
 #include "tests/support/test_device.h"
 
 namespace kdart::test {
 namespace {
-
-struct Shape {
-  Dim3 grid, block;
-};
-
-std::uint32_t threads_of(const Shape& shape) {
-  return static_cast<std::uint32_t>(shape.grid.threads() * shape.block.threads());
-}
 
 KernelLaunch shaped(const TestDevice& device, const char* kernel, const Shape& shape) {
   KernelLaunch launch(*device.gpu, device[kernel]);
@@ -44,16 +37,7 @@ void check_ids(const TestDevice& device, const Shape& shape) {
   const Buffer ids = device.upload(std::vector<std::uint32_t>(std::size_t{12} * threads, 0xffffffffU));
   shaped(device, "ids", shape).arg(ids.get()).arg(threads).launch(stream.get());
   device.gpu->synchronize(stream.get());
-  std::vector<std::uint32_t> expected;
-  for (std::uint32_t b = 0; b < shape.grid.threads(); ++b) {
-    for (std::uint32_t t = 0; t < shape.block.threads(); ++t) {
-      for (const auto& [i, dim] : {std::pair{b, shape.grid}, std::pair{t, shape.block}}) {
-        expected.insert(expected.end(), {i % dim.x, i / dim.x % dim.y, i / dim.x / dim.y});
-      }
-      for (const Dim3 dim : {shape.grid, shape.block}) expected.insert(expected.end(), {dim.x, dim.y, dim.z});
-    }
-  }
-  CHECK(device.download(ids) == expected);
+  CHECK(device.download(ids) == ids_of(shape));
 }
 
 // Threads whose rotation of `rounds` steps went wrong.
@@ -65,10 +49,7 @@ std::uint32_t wrong_rotations(const TestDevice& device, std::uint32_t blocks, st
       .args(kernels::RotateArgs{.out = out.get(), .blocks = blocks, .threads = threads, .rounds = rounds})
       .launch(stream.get());
   device.gpu->synchronize(stream.get());
-  const auto values = device.download(out);
-  std::uint32_t wrong = 0;
-  for (std::uint32_t i = 0; i < values.size(); ++i) wrong += values[i] == (i % threads + rounds) % threads ? 0U : 1U;
-  return wrong;
+  return count_wrong_rotations(device.download(out), threads, rounds);
 }
 
 // The arguments of many_args, whatever lies between them, and what the kernel should write.

@@ -8,18 +8,11 @@
 #include <xmmintrin.h>
 #endif
 
+#include "tests/support/launch_shapes.h"
 #include "tests/unit/cpu/test_device.h"
 
 namespace kdart::test {
 namespace {
-
-struct Shape {
-  Dim3 grid, block;
-};
-
-std::uint32_t threads_of(const Shape& shape) {
-  return static_cast<std::uint32_t>(shape.grid.threads() * shape.block.threads());
-}
 
 std::uint32_t count_wrong_visits(const CpuTestDevice& device, const char* kernel, const Shape& shape,
                                  std::uint32_t times) {
@@ -46,19 +39,10 @@ void check_ids(const CpuTestDevice& device, const char* kernel, const Shape& sha
       .arg(ids.get())
       .launch(stream.get());
   device.gpu->synchronize(stream.get());
-  std::vector<std::uint32_t> expected;
-  for (std::uint32_t b = 0; b < shape.grid.threads(); ++b) {
-    for (std::uint32_t t = 0; t < shape.block.threads(); ++t) {
-      for (const auto& [i, dim] : {std::pair{b, shape.grid}, std::pair{t, shape.block}}) {
-        expected.insert(expected.end(), {i % dim.x, i / dim.x % dim.y, i / dim.x / dim.y});
-      }
-      for (const Dim3 dim : {shape.grid, shape.block}) expected.insert(expected.end(), {dim.x, dim.y, dim.z});
-    }
-  }
-  CHECK(device.download(ids) == expected);
+  CHECK(device.download(ids) == ids_of(shape));
 }
 
-// Blocks in which the rotation of `rounds` steps went wrong.
+// Threads whose rotation of `rounds` steps went wrong.
 std::uint32_t wrong_rotations(const CpuTestDevice& device, std::uint32_t blocks, std::uint32_t threads,
                               std::uint32_t rounds) {
   const OwnedStream stream(device.gpu);
@@ -71,10 +55,7 @@ std::uint32_t wrong_rotations(const CpuTestDevice& device, std::uint32_t blocks,
       .arg(rounds)
       .launch(stream.get());
   device.gpu->synchronize(stream.get());
-  const auto values = device.download(out);
-  std::uint32_t wrong = 0;
-  for (std::uint32_t i = 0; i < values.size(); ++i) wrong += values[i] == (i % threads + rounds) % threads ? 0U : 1U;
-  return wrong;
+  return count_wrong_rotations(device.download(out), threads, rounds);
 }
 
 }  // namespace
