@@ -36,12 +36,10 @@
   F(vkGetDeviceQueue)                       \
   F(vkQueueSubmit)                          \
   F(vkQueueWaitIdle)                        \
-  F(vkDeviceWaitIdle)                       \
   F(vkAllocateMemory)                       \
   F(vkFreeMemory)                           \
   F(vkMapMemory)                            \
   F(vkUnmapMemory)                          \
-  F(vkFlushMappedMemoryRanges)              \
   F(vkInvalidateMappedMemoryRanges)         \
   F(vkCreateBuffer)                         \
   F(vkDestroyBuffer)                        \

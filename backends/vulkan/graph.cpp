@@ -18,21 +18,13 @@ constexpr std::uint64_t argument_alignment = 16;
 
 VulkanGraph::VulkanGraph(const LogicalDevice& device, const BytePipelines& pipelines)
     : device_(&device), recorder_(device.fn(), device.pipeline_layout(), pipelines) {
-  const DeviceFunctions& fn = device.fn();
-  VkCommandPoolCreateInfo pool{};
-  pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-  pool.queueFamilyIndex = device.plan().queue_family;
-  check_vk(fn.vkCreateCommandPool(device.get(), &pool, nullptr, &pool_), "creating a command pool");
+  const Commands commands = device.make_commands(0);
+  pool_ = commands.pool;
+  commands_ = commands.buffer;
   try {
-    VkCommandBufferAllocateInfo info{};
-    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    info.commandPool = pool_;
-    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-    info.commandBufferCount = 1;
-    check_vk(fn.vkAllocateCommandBuffers(device.get(), &info, &commands_), "allocating a command buffer");
     recorder_.begin(commands_, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT);
   } catch (...) {
-    fn.vkDestroyCommandPool(device.get(), pool_, nullptr);
+    device.fn().vkDestroyCommandPool(device.get(), pool_, nullptr);
     throw;
   }
 }

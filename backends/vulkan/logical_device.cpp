@@ -79,6 +79,26 @@ MemoryInfo LogicalDevice::memory_info(std::uint64_t reserved) const {
   return info;
 }
 
+Commands LogicalDevice::make_commands(VkCommandPoolCreateFlags flags) const {
+  Commands commands;
+  VkCommandPoolCreateInfo pool{};
+  pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+  pool.flags = flags;
+  pool.queueFamilyIndex = plan_.queue_family;
+  check_vk(functions_.vkCreateCommandPool(device_, &pool, nullptr, &commands.pool), "creating a command pool");
+  VkCommandBufferAllocateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+  info.commandPool = commands.pool;
+  info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+  info.commandBufferCount = 1;
+  if (const VkResult result = functions_.vkAllocateCommandBuffers(device_, &info, &commands.buffer);
+      result != VK_SUCCESS) {
+    functions_.vkDestroyCommandPool(device_, commands.pool, nullptr);
+    fail_vk(result, "allocating a command buffer");
+  }
+  return commands;
+}
+
 void LogicalDevice::make_layout() {
   VkPushConstantRange range{};
   range.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;

@@ -30,6 +30,12 @@ class Queue {
   std::function<void()> lock_, unlock_;  // the caller's, when the queue is shared with it
 };
 
+// A command buffer and the pool that is its own.
+struct Commands {
+  VkCommandPool pool = VK_NULL_HANDLE;
+  VkCommandBuffer buffer = VK_NULL_HANDLE;
+};
+
 class LogicalDevice {
  public:
   // Makes a device. Throws Error: what the driver answers, driver_too_old for a missing entry point.
@@ -54,6 +60,9 @@ class LogicalDevice {
   // Free and total bytes of the heap that allocations come from. Where the driver has no VK_EXT_memory_budget, free is what
   // `reserved` bytes of our own leave. Any thread.
   [[nodiscard]] MemoryInfo memory_info(std::uint64_t reserved) const;
+
+  // For the plan's queues; the caller destroys the pool. Throws Error. Any thread.
+  [[nodiscard]] Commands make_commands(VkCommandPoolCreateFlags flags) const;
 
   // One layout for every pipeline: push constants, no descriptors.
   [[nodiscard]] VkPipelineLayout pipeline_layout() const noexcept { return layout_; }

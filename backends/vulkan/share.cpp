@@ -41,10 +41,7 @@ void check_adopted(const VulkanDevice& device) {
 // Where open_device would find the device, 0 when it would not.
 std::uint32_t index_of(const vulkan::InstanceFunctions& functions, VkInstance instance, VkPhysicalDevice wanted,
                        std::uint32_t api_version, const OpenOptions& options) {
-  std::uint32_t count = 0;
-  if (functions.vkEnumeratePhysicalDevices(instance, &count, nullptr) != VK_SUCCESS) return 0;
-  std::vector<VkPhysicalDevice> devices(count);
-  if (functions.vkEnumeratePhysicalDevices(instance, &count, devices.data()) != VK_SUCCESS) return 0;
+  const std::vector<VkPhysicalDevice> devices = vulkan::enumerate_devices(functions, instance);
   for (const vulkan::ListedDevice& listed : vulkan::list_devices(functions, api_version, devices, "", options)) {
     if (listed.handle == wanted) return listed.plan.info.index;
   }

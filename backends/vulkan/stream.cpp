@@ -124,21 +124,10 @@ VulkanStream::Submission VulkanStream::new_submission() {
     return submission;
   }
   spare_.reserve(spare_.size() + in_flight_.size() + 2);  // recycling never allocates
+  const Commands commands = shared_.device.make_commands(VK_COMMAND_POOL_CREATE_TRANSIENT_BIT);
   Submission submission;
-  VkCommandPoolCreateInfo pool{};
-  pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-  pool.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
-  pool.queueFamilyIndex = shared_.device.plan().queue_family;
-  check_vk(fn.vkCreateCommandPool(device, &pool, nullptr, &submission.pool), "creating a command pool");
-  VkCommandBufferAllocateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-  info.commandPool = submission.pool;
-  info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-  info.commandBufferCount = 1;
-  if (const VkResult result = fn.vkAllocateCommandBuffers(device, &info, &submission.buffer); result != VK_SUCCESS) {
-    fn.vkDestroyCommandPool(device, submission.pool, nullptr);
-    fail_vk(result, "allocating a command buffer");
-  }
+  submission.pool = commands.pool;
+  submission.buffer = commands.buffer;
   return submission;
 }
 
