@@ -1,8 +1,5 @@
 #include "backends/vulkan/loader.h"
 
-#include <dlfcn.h>
-#include <link.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -11,84 +8,14 @@
 
 #include "backends/vulkan/errors.h"
 #include "backends/vulkan/manifests.h"
+#include "core/runtime/driver_library.h"
 #include "core/runtime/fail.h"
 #include "core/runtime/messages.h"
 
 namespace kdart::vulkan {
 namespace {
 
-constexpr const char* versioned_name = "libvulkan.so.1";
-constexpr const char* bare_name = "libvulkan.so";
-constexpr const char* entry_name = "vkGetInstanceProcAddr";
 constexpr const char* checks_layer = "VK_LAYER_KHRONOS_validation";
-
-// --- the library ------------------------------------------------------------------------------------------------------
-
-struct Opened {
-  void* handle = nullptr;
-  PFN_vkGetInstanceProcAddr entry = nullptr;
-};
-
-// Opens one name; on failure adds the name and the reason to `tried`.
-Opened open_name(const std::string& name, std::vector<std::string>& tried) {
-  if (name.empty()) {  // dlopen would give the program itself
-    tried.emplace_back("'': an empty name");
-    return {};
-  }
-  Opened opened;
-  opened.handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (opened.handle == nullptr) {
-    const char* words = dlerror();
-    tried.push_back(detail::format("{}: {}", detail::quote(name), words == nullptr ? "no reason given" : words));
-    return {};
-  }
-  opened.entry = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(opened.handle, entry_name));
-  if (opened.entry == nullptr) {
-    tried.push_back(detail::format("{}: it is a library without {}", detail::quote(name), entry_name));
-    dlclose(opened.handle);
-    return {};
-  }
-  return opened;
-}
-
-// A copy that the process has open under the versioned name, so that two do not live side by side.
-Opened find_open_copy() {
-  Opened opened;
-  opened.handle = dlopen(versioned_name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  if (opened.handle == nullptr) {
-    static_cast<void>(dlerror());  // not an error
-    return {};
-  }
-  opened.entry = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(opened.handle, entry_name));
-  if (opened.entry == nullptr) dlclose(opened.handle);
-  return opened.entry == nullptr ? Opened{} : opened;
-}
-
-Opened open_library(const OpenOptions& options) {
-  std::vector<std::string> tried;
-  Opened opened;
-  if (options.driver_path) {
-    opened = open_name(*options.driver_path, tried);
-  } else {
-    opened = find_open_copy();
-    std::vector<std::string> names = options.driver_names;
-    if (names.empty()) names = {versioned_name, bare_name};
-    for (auto name = names.begin(); opened.entry == nullptr && name != names.end(); ++name)
-      opened = open_name(*name, tried);
-  }
-  if (opened.entry == nullptr)
-    detail::fail(ErrorCode::driver_missing, "no Vulkan loader could be opened, tried {}", fmt::join(tried, "; "));
-  return opened;
-}
-
-std::string file_of(void* handle, PFN_vkGetInstanceProcAddr entry) {
-  link_map* map = nullptr;
-  if (dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0 && map->l_name != nullptr && *map->l_name != '\0')
-    return map->l_name;
-  Dl_info info{};  // a loader that is linked into the program has no name in the map
-  if (dladdr(reinterpret_cast<void*>(entry), &info) != 0 && info.dli_fname != nullptr) return info.dli_fname;
-  return {};
-}
 
 // --- the instance -----------------------------------------------------------------------------------------------------
 
@@ -267,10 +194,15 @@ void InstanceRequest::add_checks(const Library& library, DriverChecks wanted, Lo
 }  // namespace
 
 Library::Library(const OpenOptions& options) {
-  const Opened opened = open_library(options);
-  file_ = file_of(opened.handle, opened.entry);
-  functions_.vkGetInstanceProcAddr = opened.entry;
-#define KDART_VK_LOAD(name) functions_.name = reinterpret_cast<PFN_##name>(opened.entry(nullptr, #name));
+  const detail::DriverLibrary library({.what = "the Vulkan loader",
+                                       .names = {"libvulkan.so.1", "libvulkan.so"},
+                                       .entry = "vkGetInstanceProcAddr",
+                                       .path = options.driver_path,
+                                       .instead = options.driver_names});
+  file_ = library.file();
+  const auto get = reinterpret_cast<PFN_vkGetInstanceProcAddr>(library.symbol("vkGetInstanceProcAddr"));
+  functions_.vkGetInstanceProcAddr = get;
+#define KDART_VK_LOAD(name) functions_.name = reinterpret_cast<PFN_##name>(get(nullptr, #name));
   KDART_VK_GLOBAL_FUNCTIONS(KDART_VK_LOAD)
 #undef KDART_VK_LOAD
   if (functions_.vkCreateInstance == nullptr || functions_.vkEnumerateInstanceExtensionProperties == nullptr ||

@@ -10,10 +10,8 @@
 
 namespace kdart::vulkan {
 
-// libvulkan, opened RTLD_LOCAL: options.driver_path and nothing else; else a copy that the process already has; else
-// options.driver_names, or libvulkan.so.1 and libvulkan.so. Throws Error: driver_missing with every name tried and the
-// system loader's own words, driver_too_old when it is none of Vulkan's loaders. Never closed: drivers leave thread-local
-// destructors and exit handlers in the process, which would run on code that is gone.
+// libvulkan, found as core/runtime/driver_library.h says. Throws Error: driver_missing, driver_too_old when it is none of
+// Vulkan's loaders.
 class Library {
  public:
   explicit Library(const OpenOptions& options);

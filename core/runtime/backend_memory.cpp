@@ -125,6 +125,11 @@ void deallocate(BackendState& state, std::string_view call, DevicePtr memory, co
 
 }  // namespace
 
+void GpuBackend::require_known(std::string_view call, std::string_view what, DevicePtr memory,
+                               std::uint64_t bytes) const {
+  state_->require_known(call, what, memory, bytes);
+}
+
 DevicePtr GpuBackend::alloc(std::uint64_t bytes) {
   return state_->run([&] {
     return allocate(

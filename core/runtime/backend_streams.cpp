@@ -35,13 +35,21 @@ detail::CaptureClock merged(detail::CaptureClock a, const detail::CaptureClock& 
 
 }  // namespace
 
+Stream GpuBackend::insert_stream(Native stream) {
+  StreamSlot slot;
+  slot.native = stream;
+  return state_->streams.insert(std::move(slot));
+}
+
+GpuBackend::Native GpuBackend::native_stream(Stream stream, std::string_view call) const {
+  return state_->stream(stream, call).native;
+}
+
 Stream GpuBackend::create_stream() {
   return state_->run([&] {
     const Native native = do_create_stream();
     try {
-      StreamSlot slot;
-      slot.native = native;
-      return state_->streams.insert(std::move(slot));
+      return insert_stream(native);
     } catch (...) {
       do_destroy_stream(native);
       throw;

@@ -147,7 +147,8 @@ class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
   // Gets a kernel ready for launches of this block and dynamic shared memory, so that launch itself does no slow work.
   // Throws invalid_launch as launch would.
   KDART_API void prepare(KernelHandle kernel, Dim3 block, std::uint32_t shared_bytes);
-  // Checks arguments, dimensions and shared memory against contract and device, then submits. Throws invalid_handle or
+  // Checks arguments, dimensions and shared memory against contract and device, then submits; with
+  // OpenOptions::synchronous_launches, waits. Throws invalid_handle or
   // invalid_launch; the message names the kernel, the argument or dimension, the value and the limit. Takes no lock of
   // the interface's own.
   KDART_API void launch(const LaunchRecord& record, Stream stream);
@@ -174,6 +175,17 @@ class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
   KDART_API void set_sticky(const Error& error) noexcept;
   // True in a child of the process that opened the device: its threads and driver state are gone.
   [[nodiscard]] KDART_API bool forked() const noexcept;
+
+  // For a vendor's services, which take handles as the public methods do.
+  // Runs `body(native stream)`, which may stand in a capture and says whether it submitted work (backend_submit.h).
+  template <class Body>
+  void submit(Stream stream, std::string_view call, const Body& body);
+  // Throws invalid_argument naming the call, the address and the bytes, unless all of it is known. `bytes` > 0.
+  void require_known(std::string_view call, std::string_view what, DevicePtr memory, std::uint64_t bytes) const;
+  // A handle for a stream that exists; destroy_stream gives it to do_destroy_stream as any other.
+  [[nodiscard]] Stream insert_stream(Native stream);
+  // The vendor's stream behind a handle; invalid_handle for a stale one.
+  [[nodiscard]] Native native_stream(Stream stream, std::string_view call) const;
 
   struct KernelLoad {
     Native kernel = 0;
@@ -251,9 +263,6 @@ class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
                            const ContractKernel& contract);
   void close_module(Native module, std::span<const KernelHandle> kernels) noexcept;
   void unload(LoadedSet& set) noexcept;
-  // Runs `body(native stream)`, which may stand in a capture and says whether it submitted work (backend_submit.h).
-  template <class Body>
-  void submit(Stream stream, std::string_view call, const Body& body);
   // For calls that may not stand in a capture: ends a running one and throws capture_invalidated.
   void refuse_in_capture(Stream stream, std::string_view call);
   void refuse_captured(Event event, std::string_view call);

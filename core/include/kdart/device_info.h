@@ -68,6 +68,11 @@ struct OpenOptions {
   std::vector<std::string> driver_names = {};
   // Bytes that live allocations may reach; beyond it alloc throws out_of_device_memory. 0: the device's own limit.
   std::uint64_t memory_limit = 0;
+  // Each launch waits for its end, so that a fault is thrown by the launch that caused it, and names its kernel for certain.
+  // Slow; for finding a fault. Not within a capture.
+  bool synchronous_launches = false;
+  // CUDA and HIP: the vendor's library behind GemmService (cuBLASLt), looked for as the driver is. "" leaves it out.
+  std::optional<std::string> gemm_library = {};
   // Called from any thread, possibly during a kdart call; must not call kdart. Unset: kdart prints nothing.
   LogCallback log = {};
   // Each allocation a buffer of its own with guards (Vulkan validation). Ignored where it has no meaning.

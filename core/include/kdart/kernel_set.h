@@ -90,7 +90,8 @@ struct Manifest {
 struct DeviceFacts {
   std::string backend = {};                    // sets for another backend are refused
   std::string target = {};                     // "x86-64-v3", "sm_90", "gfx942:sramecc+:xnack-"
-  std::uint32_t ptx_isa = 0;                   // NVIDIA: the newest the driver takes
+  std::uint32_t ptx_isa = 0;                   // NVIDIA: the newest the driver takes, 10 * major + minor
+  std::string driver_version = {};             // as DeviceInfo has it, for reasons
   std::vector<std::string> capabilities = {};  // SPIR-V
   std::uint64_t shared_memory_per_block = 0;
   std::uint32_t threads_per_block = 0;
