@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string_view>
 
 #include "backends/cuda/context.h"
@@ -87,36 +88,45 @@ class CudaBackend final : public GpuBackend, private CudaInterop {
   Stream adopt_stream(void* stream) override;
   void* native_stream(Stream stream) const override;
   void* native_context() const noexcept override;
+  void* native_kernel(KernelHandle kernel) const override;
 
-  [[nodiscard]] static CudaStream& stream_of(Native native) noexcept {
-    return *detail::object_at<CudaStream>(native);
-  }
+  [[nodiscard]] static CudaStream& stream_of(Native native) noexcept { return *detail::object_at<CudaStream>(native); }
   [[nodiscard]] static CudaEvent& event_of(Native native) noexcept { return *detail::object_at<CudaEvent>(native); }
   [[nodiscard]] const Functions& cu() const noexcept { return context_->cu(); }
 
-  // Throws for any result but success, naming the kernels that may have caused a fault; a refusal within a capture ends it.
-  void check(CUresult result, std::string_view doing) const;
-  // The same, a launch or copy given to `stream` having answered it.
-  void check(CUresult result, std::string_view doing, CudaStream& stream) const;
+  // Throws for any result but success, naming the kernels that may have caused a fault.
+  void check(CUresult result, std::string_view doing) const {
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      fail(result, doing);
+  }
+  [[noreturn]] void fail(CUresult result, std::string_view doing) const;
   // Allocates; when the driver has no memory left, once more after everything under way and the pool's reserve are gone.
   [[nodiscard]] DevicePtr allocate(std::uint64_t bytes, CUstream stream);
+  [[nodiscard]] bool read_late(const void* memory, std::uint64_t bytes) const;
   // Waits for everything given to any stream that is not being captured.
   void wait_for_all();
   // A copy of its own, ordered with no stream.
   template <class Copy>
   void copy_and_wait(std::string_view doing, const Copy& copy);
+  // Waits for one stream; false when the time is up first.
+  bool wait_for(CudaStream& stream, Timeout timeout);
+  // Ends the capture for its streams.
+  std::shared_ptr<Capture> leave_capture(CudaStream& origin);
+  // The graph of a capture that is over, from what the driver recorded.
+  [[nodiscard]] Native instantiate(Capture& capture, CUgraph recorded);
   [[nodiscard]] GemmService* gemm();
 
   // Everything that calls the driver, so that a forked child can leave all of it alone. Made and destroyed, bottom up, in
   // the context.
   struct Parts {
     Parts(const Context& context, const CudaSnapshot& facts)
-        : snapshot(facts), memory(context, facts.pools), copies(context) {}
+        : snapshot(facts), memory(context, facts.pools), allocations(context), copies(context) {}
 
     CudaSnapshot snapshot;
     Names names;
     DeviceMemory memory;
-    CudaStream copies;  // of blocking copies and allocations
+    CudaStream allocations, copies;  // of blocking calls
+    std::shared_mutex captures;  // of every stream's `capture`: shared to look at another thread's, else to change one
     detail::ObjectTable<CudaModule> modules;
     detail::ObjectTable<CudaGraph> graphs;
     detail::ObjectTable<CudaEvent> events;

@@ -16,7 +16,8 @@ struct CudaSnapshot {
   std::uint32_t index = 0;
   std::string name, uuid, pci_address;
   std::uint64_t total_memory = 0;
-  int cuda_version = 0;  // 13000
+  int cuda_version = 0;       // 13000
+  std::string kernel_driver;  // "580.159.04"; "" where the system does not say
   std::string library;
   int major = 0, minor = 0;  // compute capability
   std::uint32_t threads_per_block = 0;
@@ -27,9 +28,6 @@ struct CudaSnapshot {
   bool integrated = false, prohibited = false, pools = false, host_page_tables = false;
   bool launch_attributes = false;  // the driver has cuLaunchKernelEx
 };
-
-// The oldest compute capability that kdart's kernels are written for.
-constexpr int oldest_major = 7;
 
 // Throws what check_cuda throws.
 [[nodiscard]] CudaSnapshot read_snapshot(const Library& library, std::uint32_t index);

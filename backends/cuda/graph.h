@@ -3,13 +3,12 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "backends/cuda/api.h"
 #include "backends/cuda/context.h"
-#include "backends/cuda/launched.h"
+#include "core/runtime/native_objects.h"
 
 namespace kdart::cuda {
 
@@ -26,6 +25,8 @@ class CudaGraph {
   CudaGraph& operator=(const CudaGraph&) = delete;
 
   [[nodiscard]] CUgraphExec get() const noexcept { return graph_; }
+  // Whether it uses a module that is in no loaded set any more.
+  [[nodiscard]] bool keeps_unloaded(const detail::ObjectTable<CudaModule>& loaded) const;
   // Each kernel once, in the order of their first launches.
   [[nodiscard]] const std::vector<const std::string*>& kernels() const noexcept { return kernels_; }
 

@@ -7,12 +7,13 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "backends/cuda/api.h"
 #include "backends/cuda/context.h"
+#include "backends/cuda/cubin.h"
+#include "backends/cuda/facts.h"
 #include "backends/cuda/launched.h"
 #include "kdart/kernel_set.h"
 
@@ -48,7 +49,7 @@ class CudaKernel {
   const std::string* name_;
   std::uint32_t static_shared_ = 0;
   std::uint32_t max_threads_ = 0;
-  std::mutex mutex_;                      // of raising
+  std::mutex mutex_;                       // of raising
   std::atomic<std::uint32_t> allowed_{0};  // dynamic bytes
 };
 
@@ -57,23 +58,23 @@ class CudaModule : public std::enable_shared_from_this<CudaModule> {
  public:
   // Loads a cubin or PTX after a look at its bytes (cubin.h). Current. Throws Error: corrupt_image, invalid_image,
   // no_matching_image (the driver refuses it for this GPU), driver_too_old, what check_cuda throws.
-  CudaModule(const Context& context, Names& names, const ManifestImage& image, std::span<const std::byte> bytes);
+  CudaModule(const Context& context, const CudaSnapshot& device, Names& names, const ManifestImage& image,
+             std::span<const std::byte> bytes);
   ~CudaModule();  // unloads
   CudaModule(const CudaModule&) = delete;
   CudaModule& operator=(const CudaModule&) = delete;
 
   [[nodiscard]] const Context& context() const noexcept { return *context_; }
   // The kernel with this symbol, looked up once. Current. Throws Error(corrupt_image) when the image has none.
-  [[nodiscard]] CudaKernel& get(std::string_view name, const std::string& symbol);
-  // The offset and size of each argument, as the image states them; empty where neither it nor the driver does. Current.
-  [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> arguments(const CudaKernel& kernel,
-                                                                               const std::string& symbol) const;
+  [[nodiscard]] CudaKernel& get(const std::string& name, const std::string& symbol);
+  // The arguments as the image states them, or else the driver; empty where neither does. Current.
+  [[nodiscard]] std::vector<CubinArgument> arguments(const CudaKernel& kernel, const std::string& symbol) const;
 
  private:
   const Context* context_;
   Names* names_;
   std::string file_;
-  std::vector<std::byte> bytes_;  // a cubin's, for what it states
+  std::unordered_map<std::string, std::vector<CubinArgument>> stated_;  // by symbol
   CUmodule module_ = nullptr;
   std::mutex mutex_;
   std::unordered_map<std::string, std::unique_ptr<CudaKernel>> kernels_;  // by symbol

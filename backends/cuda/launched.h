@@ -37,7 +37,10 @@ class Launched {
     names_[count % most].store(name, std::memory_order_relaxed);
     count_.store(count + 1, std::memory_order_release);
   }
-  void clear() noexcept { count_.store(0, std::memory_order_release); }
+  // The first `count` are done. What was added after that count was read stays.
+  void forget(std::uint32_t count) noexcept {
+    if (count_.load(std::memory_order_relaxed) == count) count_.store(0, std::memory_order_release);
+  }
   [[nodiscard]] std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   // Oldest first, at most the last `most` of them; each name once.
   [[nodiscard]] std::vector<std::string_view> names() const;

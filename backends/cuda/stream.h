@@ -1,7 +1,6 @@
 // Streams, events, and waiting for them.
 #pragma once
 
-#include <chrono>
 #include <memory>
 
 #include "backends/cuda/api.h"
@@ -25,7 +24,10 @@ class CudaStream {
   [[nodiscard]] CUstream get() const noexcept { return stream_; }
 
   Launched launched;
-  std::shared_ptr<Capture> capture;  // belongs to the stream's caller
+  // The capture that it takes part in, or took part in last. Changed by the stream's caller, under CudaBackend's lock.
+  std::shared_ptr<Capture> capture;
+  [[nodiscard]] bool capturing() const noexcept { return capture != nullptr && capture->open(); }
+  [[nodiscard]] bool owned() const noexcept { return owned_; }
 
  private:
   const Context* context_;
@@ -48,9 +50,5 @@ class CudaEvent {
   const Context* context_;
   CUevent event_ = nullptr;
 };
-
-// Asks until the answer is no longer CUDA_ERROR_NOT_READY, which it gives when the time is up first.
-template <class Query>
-CUresult wait_until(const Query& query, std::chrono::nanoseconds timeout);
 
 }  // namespace kdart::cuda

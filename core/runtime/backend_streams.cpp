@@ -41,8 +41,12 @@ Stream GpuBackend::insert_stream(Native stream) {
   return state_->streams.insert(std::move(slot));
 }
 
-GpuBackend::Native GpuBackend::native_stream(Stream stream, std::string_view call) const {
-  return state_->stream(stream, call).native;
+GpuBackend::Native GpuBackend::native_of(Stream stream, std::string_view call) const {
+  return state_->run([&] { return state_->stream(stream, call).native; });
+}
+
+GpuBackend::Native GpuBackend::native_of(KernelHandle kernel, std::string_view call) const {
+  return state_->run([&] { return state_->kernel(kernel, call).native; });
 }
 
 Stream GpuBackend::create_stream() {

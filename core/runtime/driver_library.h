@@ -13,11 +13,11 @@ namespace kdart::detail {
 class DriverLibrary {
  public:
   struct Search {
-    std::string_view what;                 // "the Vulkan loader", for messages
-    std::vector<std::string> names;        // the versioned names, best first, then the bare one
-    const char* entry = nullptr;           // a symbol that every copy has: what lacks it is another library
-    std::optional<std::string> path = {};  // the caller's: nothing else is tried
-    std::vector<std::string> instead = {}; // the caller's names, in place of `names`; empty: none
+    std::string_view what;                  // "the Vulkan loader", for messages
+    std::vector<std::string> names;         // the versioned names, best first, then the bare one
+    const char* entry = nullptr;            // a symbol that every copy has: what lacks it is another library
+    std::optional<std::string> path = {};   // the caller's: nothing else is tried
+    std::vector<std::string> instead = {};  // the caller's names, in place of `names`; empty: none
   };
 
   // Opens, RTLD_LOCAL: the caller's path and nothing else; or a copy that the process has open under one of `names`; or

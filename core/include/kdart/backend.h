@@ -184,8 +184,9 @@ class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
   void require_known(std::string_view call, std::string_view what, DevicePtr memory, std::uint64_t bytes) const;
   // A handle for a stream that exists; destroy_stream gives it to do_destroy_stream as any other.
   [[nodiscard]] Stream insert_stream(Native stream);
-  // The vendor's stream behind a handle; invalid_handle for a stale one.
-  [[nodiscard]] Native native_stream(Stream stream, std::string_view call) const;
+  // The vendor's object behind a handle; invalid_handle for a stale one.
+  [[nodiscard]] Native native_of(Stream stream, std::string_view call) const;
+  [[nodiscard]] Native native_of(KernelHandle kernel, std::string_view call) const;
 
   struct KernelLoad {
     Native kernel = 0;

@@ -23,11 +23,14 @@ class KDART_API CudaInterop {
 
   // A handle for the caller's CUstream, for every call that takes one. Also for null and CU_STREAM_LEGACY, the context's
   // default stream, and for CU_STREAM_PER_THREAD, which is another stream on each thread. destroy_stream waits for its work
-  // and forgets it, and does not destroy it; the CUstream must outlive the handle. Throws Error: invalid_argument for a
-  // stream of another context; capture_invalidated for one that is being captured.
+  // and forgets it, and does not destroy it; the CUstream must outlive the handle. While the caller captures it, launches,
+  // async d2d copies, fills, records and waits go into the caller's graph, which the kernel set has to outlive; kdart's own
+  // rules of a capture do not see that one. Throws Error(invalid_argument) for a stream of another context.
   [[nodiscard]] virtual Stream adopt_stream(void* stream) = 0;
   // The CUstream behind a handle, to order work of the caller's own with. Throws invalid_handle.
   [[nodiscard]] virtual void* native_stream(Stream stream) const = 0;
+  // The CUfunction behind a handle; its arguments are the contract's, packed. Throws invalid_handle.
+  [[nodiscard]] virtual void* native_kernel(KernelHandle kernel) const = 0;
   // The CUcontext that all of the backend's objects belong to.
   [[nodiscard]] virtual void* native_context() const noexcept = 0;
 

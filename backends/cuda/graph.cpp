@@ -1,0 +1,94 @@
+#include "backends/cuda/graph.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/cuda/device.h"
+
+namespace kdart::cuda {
+
+CudaGraph::CudaGraph(const Context& context, CUgraphExec graph, std::vector<std::shared_ptr<CudaModule>> modules,
+                     std::vector<const std::string*> kernels) noexcept
+    : context_(&context), graph_(graph), modules_(std::move(modules)), kernels_(std::move(kernels)) {}
+
+// A launch that is still pending completes.
+CudaGraph::~CudaGraph() {
+  static_cast<void>(context_->cu().graph_exec_destroy(graph_));
+}
+
+bool CudaGraph::keeps_unloaded(const detail::ObjectTable<CudaModule>& loaded) const {
+  return std::any_of(modules_.begin(), modules_.end(), [&](const std::shared_ptr<CudaModule>& module) {
+    return loaded.get(detail::native_of(module.get())) == nullptr;
+  });
+}
+
+void Capture::add(const CudaKernel& kernel) {
+  if (std::find(kernels.begin(), kernels.end(), kernel.name()) == kernels.end()) kernels.push_back(kernel.name());
+  auto module = kernel.module().shared_from_this();
+  if (std::find(modules.begin(), modules.end(), module) == modules.end()) modules.push_back(std::move(module));
+}
+
+// --- the backend's graph group ----------------------------------------------------------------------------------------
+
+void CudaBackend::do_begin_capture(Native stream) {
+  const Current current(*context_);
+  CudaStream& queue = stream_of(stream);
+  auto capture = std::make_shared<Capture>();
+  const std::unique_lock lock(parts_->captures);  // nobody waits for this stream now, which would end the capture
+  // Relaxed: other threads go on as they like, and any thread may end it.
+  check(cu().stream_begin_capture(queue.get(), CU_STREAM_CAPTURE_MODE_RELAXED), "beginning a capture");
+  queue.capture = std::move(capture);
+}
+
+GpuBackend::Native CudaBackend::do_end_capture(Native stream) {
+  const Current current(*context_);
+  CudaStream& queue = stream_of(stream);
+  const std::shared_ptr<Capture> capture = leave_capture(queue);
+  CUgraph recorded = nullptr;
+  const CUresult result = cu().stream_end_capture(queue.get(), &recorded);
+  if (result != CUDA_SUCCESS && recorded != nullptr) static_cast<void>(cu().graph_destroy(recorded));
+  check(result, "ending a capture");
+  return instantiate(*capture, recorded);
+}
+
+std::shared_ptr<Capture> CudaBackend::leave_capture(CudaStream& origin) {
+  const std::unique_lock lock(parts_->captures);
+  std::shared_ptr<Capture> capture = std::exchange(origin.capture, nullptr);
+  if (capture != nullptr) capture->close();
+  return capture;
+}
+
+GpuBackend::Native CudaBackend::instantiate(Capture& capture, CUgraph recorded) {
+  CUgraphExec graph = nullptr;
+  const CUresult result = cu().graph_instantiate(&graph, recorded, 0);
+  static_cast<void>(cu().graph_destroy(recorded));
+  check(result, "instantiating a graph");
+  return parts_->graphs.insert(
+      std::make_shared<CudaGraph>(*context_, graph, std::move(capture.modules), std::move(capture.kernels)));
+}
+
+void CudaBackend::do_abort_capture(Native stream) {
+  const Current current(*context_);
+  CudaStream& queue = stream_of(stream);
+  static_cast<void>(leave_capture(queue));
+  CUgraph recorded = nullptr;
+  static_cast<void>(cu().stream_end_capture(queue.get(), &recorded));
+  if (recorded != nullptr) static_cast<void>(cu().graph_destroy(recorded));
+}
+
+void CudaBackend::do_launch_graph(Native graph, Native stream) {
+  const Current current(*context_);
+  const CudaGraph& launched = *detail::object_at<CudaGraph>(graph);
+  CudaStream& queue = stream_of(stream);
+  check(cu().graph_launch(launched.get(), queue.get()), "launching a graph");
+  for (const std::string* kernel : launched.kernels()) queue.launched.add(kernel);
+}
+
+void CudaBackend::do_destroy_graph(Native graph) {
+  const Current current(*context_);
+  const std::shared_ptr<CudaGraph> released = parts_->graphs.remove(graph);
+  // A set that was unloaded meanwhile lives on in the graph alone: its code goes with it, and must not be running.
+  if (released != nullptr && released->keeps_unloaded(parts_->modules)) wait_for_all();
+}
+
+}  // namespace kdart::cuda
