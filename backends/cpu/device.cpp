@@ -2,8 +2,6 @@
 #include "core/runtime/abandon.h"
 #include "core/runtime/format.h"
 
-#include <vector>
-
 namespace kdart::cpu {
 namespace {
 
@@ -39,26 +37,10 @@ DeviceFacts CpuBackend::do_facts() const {
   return facts;
 }
 
-std::shared_ptr<CpuStream> CpuBackend::shared_stream(Native native) const {
-  const std::lock_guard lock(parts_->mutex);
-  return parts_->streams.at(native);
-}
-
-std::shared_ptr<CpuEvent> CpuBackend::shared_event(Native native) const {
-  const std::lock_guard lock(parts_->mutex);
-  return parts_->events.at(native);
-}
-
 void CpuBackend::wait_for_all() {
-  std::vector<std::shared_ptr<CpuStream>> streams;
-  {
-    const std::lock_guard lock(parts_->mutex);
-    streams.reserve(parts_->streams.size());
-    for (const auto& [native, stream] : parts_->streams) {
-      if (!stream->idle()) streams.push_back(stream);
-    }
+  for (const auto& stream : parts_->streams.all()) {
+    if (!stream->idle()) stream->wait(stream->submitted(), {});
   }
-  for (const auto& stream : streams) stream->wait(stream->submitted(), {});
 }
 
 }  // namespace kdart::cpu

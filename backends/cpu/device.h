@@ -9,9 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "backends/cpu/facts.h"
@@ -21,6 +19,7 @@
 #include "backends/cpu/operation.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/stream.h"
+#include "core/runtime/native_objects.h"
 #include "kdart/backend.h"
 
 namespace kdart::cpu {
@@ -77,22 +76,10 @@ class CpuBackend final : public GpuBackend {
   void do_launch_graph(Native graph, Native stream) override;
   void do_destroy_graph(Native graph) override;
 
-  // A native handle is the object's address; the base class lets no stale one through.
-  [[nodiscard]] static Native native_of(const void* object) noexcept {
-    return reinterpret_cast<std::uintptr_t>(object);
-  }
-  template <class T>
-  [[nodiscard]] static T* object_at(Native native) noexcept {
-    return reinterpret_cast<T*>(static_cast<std::uintptr_t>(native));
-  }
-  [[nodiscard]] static CpuStream& stream_of(Native native) noexcept { return *object_at<CpuStream>(native); }
-  [[nodiscard]] std::shared_ptr<CpuStream> shared_stream(Native native) const;
-  [[nodiscard]] std::shared_ptr<CpuEvent> shared_event(Native native) const;
+  [[nodiscard]] static CpuStream& stream_of(Native native) noexcept { return *detail::object_at<CpuStream>(native); }
 
   // Queues an operation, or captures it when the stream is being captured.
   static void enqueue(CpuStream& stream, Operation operation);
-  // The capture that the stream takes part in now, or null.
-  [[nodiscard]] static Capture* active_capture(CpuStream& stream) noexcept;
   // Waits for everything submitted to any stream so far.
   void wait_for_all();
 
@@ -104,11 +91,10 @@ class CpuBackend final : public GpuBackend {
     Memory memory;
     Pool pool;
     CpuStream::Device stream_device;
-    std::mutex mutex;  // of the maps
-    std::unordered_map<Native, std::shared_ptr<CpuModule>> modules;
-    std::unordered_map<Native, std::shared_ptr<const CpuGraph>> graphs;
-    std::unordered_map<Native, std::shared_ptr<CpuEvent>> events;
-    std::unordered_map<Native, std::shared_ptr<CpuStream>> streams;
+    detail::ObjectTable<CpuModule> modules;
+    detail::ObjectTable<const CpuGraph> graphs;
+    detail::ObjectTable<CpuEvent> events;
+    detail::ObjectTable<CpuStream> streams;
   };
   std::unique_ptr<Parts> parts_;
 };

@@ -40,18 +40,11 @@ void Capture::abort() noexcept {
 // --- the backend's graph group ----------------------------------------------------------------------------------------
 
 void CpuBackend::enqueue(CpuStream& stream, Operation operation) {
-  if (Capture* capture = active_capture(stream)) {
+  if (Capture* capture = detail::running(stream.capture)) {
     capture->add(std::move(operation));
   } else {
     stream.submit(std::move(operation));
   }
-}
-
-Capture* CpuBackend::active_capture(CpuStream& stream) noexcept {
-  if (stream.capture == nullptr) return nullptr;
-  if (stream.capture->open()) return stream.capture.get();
-  stream.capture.reset();
-  return nullptr;
 }
 
 void CpuBackend::do_begin_capture(Native stream) {
@@ -62,10 +55,7 @@ GpuBackend::Native CpuBackend::do_end_capture(Native stream) {
   CpuStream& queue = stream_of(stream);
   std::shared_ptr<const CpuGraph> graph = queue.capture->finish();
   queue.capture.reset();
-  const Native native = native_of(graph.get());
-  const std::lock_guard lock(parts_->mutex);
-  parts_->graphs.emplace(native, std::move(graph));
-  return native;
+  return parts_->graphs.insert(std::move(graph));
 }
 
 void CpuBackend::do_abort_capture(Native stream) {
@@ -76,19 +66,12 @@ void CpuBackend::do_abort_capture(Native stream) {
 }
 
 void CpuBackend::do_launch_graph(Native graph, Native stream) {
-  std::shared_ptr<const CpuGraph> held;
-  {
-    const std::lock_guard lock(parts_->mutex);
-    held = parts_->graphs.at(graph);
-  }
-  stream_of(stream).submit(GraphOperation{std::move(held)});
+  stream_of(stream).submit(GraphOperation{parts_->graphs.get(graph)});
 }
 
 // A launch that is still queued keeps the graph until it has run.
 void CpuBackend::do_destroy_graph(Native graph) {
-  std::shared_ptr<const CpuGraph> released;  // outside the lock
-  const std::lock_guard lock(parts_->mutex);
-  if (auto entry = parts_->graphs.extract(graph)) released = std::move(entry.mapped());
+  parts_->graphs.remove(graph);
 }
 
 }  // namespace kdart::cpu

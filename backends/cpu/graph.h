@@ -9,8 +9,7 @@
 
 namespace kdart::cpu {
 
-// A capture in progress, shared by the streams in it and the events recorded in it. They keep pointing at it when it is
-// over, and take no notice of it then; so ending a capture touches no stream of another thread.
+// A capture in progress, shared by the streams in it and the events recorded in it (core/runtime/native_objects.h).
 class Capture {
  public:
   [[nodiscard]] bool open() const noexcept { return open_.load(std::memory_order_acquire); }

@@ -82,21 +82,18 @@ GpuBackend::Native CpuBackend::do_load_image(const ManifestImage& image, std::sp
                        options().cpu_target, image.file, image.target));
   }
   auto module = std::make_shared<CpuModule>(bytes, image.file);
-  const Native native = native_of(module.get());
-  const std::lock_guard lock(parts_->mutex);
-  parts_->modules.emplace(native, std::move(module));
-  return native;
+  return parts_->modules.insert(std::move(module));
 }
 
 GpuBackend::KernelLoad CpuBackend::do_get_kernel(Native module, const ImageKernel& kernel, const ContractKernel&) {
-  const auto& image = *object_at<const CpuModule>(module);
+  const auto& image = *detail::object_at<const CpuModule>(module);
   const CpuKernel* found = image.find(kernel.symbol);
   if (found == nullptr) {
     throw Error(ErrorCode::invalid_image, detail::format("image '{}' has no kernel '{}', which its manifest states",
                                                          image.file(), kernel.symbol));
   }
   KernelLoad load;
-  load.kernel = native_of(found);
+  load.kernel = detail::native_of(found);
   load.static_shared_bytes = found->static_shared_bytes();
   for (std::size_t i = 0; i < found->argument_offsets().size(); ++i) {
     load.arguments.push_back({found->argument_offsets()[i], found->argument_sizes()[i]});
@@ -106,8 +103,7 @@ GpuBackend::KernelLoad CpuBackend::do_get_kernel(Native module, const ImageKerne
 
 void CpuBackend::do_unload_image(Native module) {
   wait_for_all();
-  const std::lock_guard lock(parts_->mutex);
-  parts_->modules.erase(module);
+  parts_->modules.remove(module);
 }
 
 // Nothing depends on the block's size here: stacks and team threads come with the first block that needs them.
@@ -115,7 +111,7 @@ void CpuBackend::do_prepare(Native, Dim3, std::uint32_t) {}
 
 void CpuBackend::do_launch(Native kernel, const LaunchRecord& record, Native stream) {
   LaunchOperation launch;
-  launch.kernel = object_at<const CpuKernel>(kernel);
+  launch.kernel = detail::object_at<const CpuKernel>(kernel);
   launch.grid = record.grid;
   launch.block = record.block;
   launch.shared_bytes = record.shared_bytes;

@@ -228,18 +228,14 @@ GpuBackend::Native CpuBackend::do_create_stream() {
   } catch (...) {
     throw current_error("creating a stream");
   }
-  const Native native = native_of(stream.get());
-  const std::lock_guard lock(parts_->mutex);
-  parts_->streams.emplace(native, std::move(stream));
-  return native;
+  return parts_->streams.insert(std::move(stream));
 }
 
 void CpuBackend::do_destroy_stream(Native stream) {
-  const std::shared_ptr<CpuStream> held = shared_stream(stream);
-  held->stop();
-  held->capture.reset();
-  const std::lock_guard lock(parts_->mutex);
-  parts_->streams.erase(stream);
+  CpuStream& queue = stream_of(stream);
+  queue.stop();
+  queue.capture.reset();
+  parts_->streams.remove(stream);
 }
 
 // Operations are handed over as they are queued.
@@ -253,31 +249,24 @@ bool CpuBackend::do_synchronize(Native stream, Timeout timeout) {
 }
 
 GpuBackend::Native CpuBackend::do_create_event() {
-  auto event = std::make_shared<CpuEvent>();
-  const Native native = native_of(event.get());
-  const std::lock_guard lock(parts_->mutex);
-  parts_->events.emplace(native, std::move(event));
-  return native;
+  return parts_->events.insert(std::make_shared<CpuEvent>());
 }
 
 void CpuBackend::do_destroy_event(Native event) {
-  std::shared_ptr<CpuEvent> released;  // outside the lock
-  const std::lock_guard lock(parts_->mutex);
-  if (auto entry = parts_->events.extract(event)) released = std::move(entry.mapped());
+  parts_->events.remove(event);
 }
 
 void CpuBackend::do_record(Native event, Native stream) {
-  const std::shared_ptr<CpuEvent> held = shared_event(event);
-  if (Capture* capture = active_capture(stream_of(stream))) {
+  const std::shared_ptr<CpuEvent> held = parts_->events.get(event);
+  if (detail::running(stream_of(stream).capture) != nullptr) {
     held->capture = stream_of(stream).capture;
-    (void)capture;
     return;
   }
-  CpuEvent::record(held, shared_stream(stream));
+  CpuEvent::record(held, parts_->streams.get(stream));
 }
 
 void CpuBackend::do_wait(Native stream, Native event) {
-  CpuEvent& waited = *object_at<CpuEvent>(event);
+  CpuEvent& waited = *detail::object_at<CpuEvent>(event);
   CpuStream& queue = stream_of(stream);
   if (waited.capture != nullptr && waited.capture->open()) {
     queue.capture = waited.capture;  // the stream joins
@@ -291,7 +280,7 @@ void CpuBackend::do_wait(Native stream, Native event) {
 }
 
 bool CpuBackend::do_wait_host(Native event, Timeout timeout) {
-  const Position position = object_at<CpuEvent>(event)->latest();
+  const Position position = detail::object_at<CpuEvent>(event)->latest();
   if (position.stream == nullptr) return true;
   if (!position.stream->wait(position.sequence, deadline_after(timeout))) return false;
   if (const auto error = position.stream->error_up_to(position.sequence)) throw Error(*error);
@@ -299,13 +288,13 @@ bool CpuBackend::do_wait_host(Native event, Timeout timeout) {
 }
 
 bool CpuBackend::do_query(Native event) {
-  const Position position = object_at<CpuEvent>(event)->latest();
+  const Position position = detail::object_at<CpuEvent>(event)->latest();
   return position.stream == nullptr || position.stream->passed(position.sequence);
 }
 
 double CpuBackend::do_elapsed_ms(Native start, Native end) {
-  const auto from = object_at<CpuEvent>(start)->time();
-  const auto to = object_at<CpuEvent>(end)->time();
+  const auto from = detail::object_at<CpuEvent>(start)->time();
+  const auto to = detail::object_at<CpuEvent>(end)->time();
   if (!from || !to) {
     throw Error(ErrorCode::invalid_argument, "elapsed_ms needs two events whose latest records have been passed");
   }

@@ -50,16 +50,8 @@ void* VulkanBackend::do_service(std::string_view id) {
   return id == PipelineCache::service_id ? static_cast<PipelineCache*>(&parts_->cache) : nullptr;
 }
 
-std::vector<std::shared_ptr<VulkanStream>> VulkanBackend::all_streams() {
-  std::vector<std::shared_ptr<VulkanStream>> streams;
-  const std::lock_guard lock(parts_->mutex);
-  streams.reserve(parts_->streams.size());
-  for (const auto& [native, stream] : parts_->streams) streams.push_back(stream);
-  return streams;
-}
-
 void VulkanBackend::wait_for_all() {
-  for (const auto& stream : all_streams()) static_cast<void>(stream->synchronize(std::nullopt));
+  for (const auto& stream : parts_->streams.all()) static_cast<void>(stream->synchronize(std::nullopt));
 }
 
 // --- memory -----------------------------------------------------------------------------------------------------------
@@ -69,7 +61,8 @@ DevicePtr VulkanBackend::do_alloc(std::uint64_t bytes) {
     return parts_->memory.allocate(bytes);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::out_of_device_memory) throw;
-    for (const auto& stream : all_streams()) stream->poll();  // what free_async gave may have been passed by now
+    for (const auto& stream : parts_->streams.all())
+      stream->poll();  // what free_async gave may have been passed by now
     return parts_->memory.allocate(bytes);
   }
 }
@@ -163,10 +156,7 @@ MemoryInfo VulkanBackend::do_memory_info() {
 
 GpuBackend::Native VulkanBackend::do_create_stream() {
   auto stream = std::make_shared<VulkanStream>(parts_->stream_device);
-  const Native native = native_of(stream.get());
-  const std::lock_guard lock(parts_->mutex);
-  parts_->streams.emplace(native, std::move(stream));
-  return native;
+  return parts_->streams.insert(std::move(stream));
 }
 
 void VulkanBackend::do_destroy_stream(Native stream) {
@@ -176,9 +166,7 @@ void VulkanBackend::do_destroy_stream(Native stream) {
   } catch (const Error& error) {
     if (!is_sticky(error.code())) throw;  // on a lost device nothing runs any more
   }
-  std::shared_ptr<VulkanStream> released;  // outside the lock
-  const std::lock_guard lock(parts_->mutex);
-  if (auto entry = parts_->streams.extract(stream)) released = std::move(entry.mapped());
+  parts_->streams.remove(stream);
 }
 
 void VulkanBackend::do_flush(Native stream) {
@@ -190,24 +178,18 @@ bool VulkanBackend::do_synchronize(Native stream, Timeout timeout) {
 }
 
 GpuBackend::Native VulkanBackend::do_create_event() {
-  auto event = std::make_unique<VulkanEvent>();
-  const Native native = native_of(event.get());
-  const std::lock_guard lock(parts_->mutex);
-  parts_->events.emplace(native, std::move(event));
-  return native;
+  return parts_->events.insert(std::make_shared<VulkanEvent>());
 }
 
 void VulkanBackend::do_destroy_event(Native event) {
   if (driver_is_gone()) return;
-  std::unique_ptr<VulkanEvent> released;  // outside the lock
-  const std::lock_guard lock(parts_->mutex);
-  if (auto entry = parts_->events.extract(event)) released = std::move(entry.mapped());
+  parts_->events.remove(event);
 }
 
 void VulkanBackend::do_record(Native event, Native stream) {
   VulkanStream& queue = stream_of(stream);
   VulkanEvent& target = event_of(event);
-  if (active_capture(queue) != nullptr) {
+  if (detail::running(queue.capture) != nullptr) {
     target.capture = queue.capture;
     return;
   }
@@ -257,15 +239,12 @@ double VulkanBackend::do_elapsed_ms(Native start, Native end) {
 
 GpuBackend::Native VulkanBackend::do_load_image(const ManifestImage& image, std::span<const std::byte> bytes) {
   auto module = std::make_shared<VulkanModule>(parts_->device, parts_->cache, image, bytes);
-  const Native native = native_of(module.get());
-  const std::lock_guard lock(parts_->mutex);
-  parts_->modules.emplace(native, std::move(module));
-  return native;
+  return parts_->modules.insert(std::move(module));
 }
 
 GpuBackend::KernelLoad VulkanBackend::do_get_kernel(Native module, const ImageKernel& kernel,
                                                     const ContractKernel& contract) {
-  VulkanKernel* found = object_at<VulkanModule>(module)->find(kernel.symbol);
+  VulkanKernel* found = detail::object_at<VulkanModule>(module)->find(kernel.symbol);
   if (found == nullptr) {
     detail::fail(ErrorCode::corrupt_image, "kernel '{}': the image has no entry point '{}'", kernel.name,
                  kernel.symbol);
@@ -277,7 +256,7 @@ GpuBackend::KernelLoad VulkanBackend::do_get_kernel(Native module, const ImageKe
                  kernel.name, contract.argument_bytes, push_constant_bytes);
   }
   KernelLoad load;
-  load.kernel = native_of(found);
+  load.kernel = detail::native_of(found);
   load.static_shared_bytes = found->static_shared_bytes();
   for (const SpirvArgument& argument : found->arguments()) load.arguments.push_back({argument.offset, argument.size});
   return load;
@@ -290,19 +269,17 @@ void VulkanBackend::do_unload_image(Native module) {
   } catch (const Error& error) {
     if (!is_sticky(error.code())) throw;
   }
-  std::shared_ptr<VulkanModule> released;  // outside the lock
-  const std::lock_guard lock(parts_->mutex);
-  if (auto entry = parts_->modules.extract(module)) released = std::move(entry.mapped());
+  parts_->modules.remove(module);
 }
 
 void VulkanBackend::do_prepare(Native kernel, Dim3 block, std::uint32_t shared_bytes) {
-  static_cast<void>(object_at<VulkanKernel>(kernel)->prepare(block, shared_bytes));
+  static_cast<void>(detail::object_at<VulkanKernel>(kernel)->prepare(block, shared_bytes));
 }
 
 void VulkanBackend::do_launch(Native kernel, const LaunchRecord& record, Native stream) {
-  VulkanKernel& target = *object_at<VulkanKernel>(kernel);
+  VulkanKernel& target = *detail::object_at<VulkanKernel>(kernel);
   VulkanStream& queue = stream_of(stream);
-  Capture* capture = active_capture(queue);
+  Capture* capture = detail::running(queue.capture);
   VkPipeline pipeline = target.find(record.block, record.shared_bytes);
   if (pipeline == VK_NULL_HANDLE) {
     if (capture != nullptr) {

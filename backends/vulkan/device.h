@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "backends/vulkan/graph.h"
@@ -18,6 +17,7 @@
 #include "backends/vulkan/logical_device.h"
 #include "backends/vulkan/memory.h"
 #include "backends/vulkan/stream.h"
+#include "core/runtime/native_objects.h"
 #include "kdart/backend.h"
 #include "kdart/vulkan.h"
 
@@ -79,32 +79,23 @@ class VulkanBackend final : public GpuBackend {
   void do_launch_graph(Native graph, Native stream) override;
   void do_destroy_graph(Native graph) override;
 
-  // A native handle is the object's address; the base class lets no stale one through.
-  [[nodiscard]] static Native native_of(const void* object) noexcept {
-    return reinterpret_cast<std::uintptr_t>(object);
+  [[nodiscard]] static VulkanStream& stream_of(Native native) noexcept {
+    return *detail::object_at<VulkanStream>(native);
   }
-  template <class T>
-  [[nodiscard]] static T* object_at(Native native) noexcept {
-    return reinterpret_cast<T*>(static_cast<std::uintptr_t>(native));
-  }
-  [[nodiscard]] static VulkanStream& stream_of(Native native) noexcept { return *object_at<VulkanStream>(native); }
-  [[nodiscard]] static VulkanEvent& event_of(Native native) noexcept { return *object_at<VulkanEvent>(native); }
+  [[nodiscard]] static VulkanEvent& event_of(Native native) noexcept { return *detail::object_at<VulkanEvent>(native); }
 
   // Runs `record(Recorder&)` as an operation of the stream, or of the graph that it is captured into.
   template <class Record>
   static void operate(VulkanStream& stream, const Record& record) {
-    if (Capture* capture = active_capture(stream)) {
+    if (Capture* capture = detail::running(stream.capture)) {
       record(capture->graph().recorder());
     } else {
       stream.operate(record);
     }
   }
-  // The capture that the stream takes part in now, or null.
-  [[nodiscard]] static Capture* active_capture(VulkanStream& stream) noexcept;
   [[nodiscard]] CopySide side(DevicePtr memory) const;
   // Waits for everything given to any stream so far.
   void wait_for_all();
-  [[nodiscard]] std::vector<std::shared_ptr<VulkanStream>> all_streams();
 
   // Everything that calls the driver, so that a forked child can leave all of it alone. Destroyed bottom up.
   struct Parts {
@@ -131,11 +122,10 @@ class VulkanBackend final : public GpuBackend {
     StagingPool uploads, readbacks;
     TimestampPool timestamps;
     StreamDevice stream_device;
-    std::mutex mutex;  // of the maps
-    std::unordered_map<Native, std::shared_ptr<VulkanModule>> modules;
-    std::unordered_map<Native, std::shared_ptr<const VulkanGraph>> graphs;
-    std::unordered_map<Native, std::unique_ptr<VulkanEvent>> events;
-    std::unordered_map<Native, std::shared_ptr<VulkanStream>> streams;
+    detail::ObjectTable<VulkanModule> modules;
+    detail::ObjectTable<const VulkanGraph> graphs;
+    detail::ObjectTable<VulkanEvent> events;
+    detail::ObjectTable<VulkanStream> streams;
     // For blocking copies, which one thread makes at a time.
     std::mutex copies_mutex;
     std::unique_ptr<VulkanStream> copies;

@@ -63,13 +63,6 @@ void Capture::abort() noexcept {
 
 // --- the backend's graph group ----------------------------------------------------------------------------------------
 
-Capture* VulkanBackend::active_capture(VulkanStream& stream) noexcept {
-  if (stream.capture == nullptr) return nullptr;
-  if (stream.capture->open()) return stream.capture.get();
-  stream.capture.reset();
-  return nullptr;
-}
-
 void VulkanBackend::do_begin_capture(Native stream) {
   stream_of(stream).capture =
       std::make_shared<Capture>(std::make_shared<VulkanGraph>(parts_->device, parts_->pipelines));
@@ -77,11 +70,7 @@ void VulkanBackend::do_begin_capture(Native stream) {
 
 GpuBackend::Native VulkanBackend::do_end_capture(Native stream) {
   const std::shared_ptr<Capture> capture = std::exchange(stream_of(stream).capture, nullptr);
-  std::shared_ptr<const VulkanGraph> graph = capture->finish();
-  const Native native = native_of(graph.get());
-  const std::lock_guard lock(parts_->mutex);
-  parts_->graphs.emplace(native, std::move(graph));
-  return native;
+  return parts_->graphs.insert(capture->finish());
 }
 
 void VulkanBackend::do_abort_capture(Native stream) {
@@ -90,20 +79,13 @@ void VulkanBackend::do_abort_capture(Native stream) {
 }
 
 void VulkanBackend::do_launch_graph(Native graph, Native stream) {
-  std::shared_ptr<const VulkanGraph> held;
-  {
-    const std::lock_guard lock(parts_->mutex);
-    held = parts_->graphs.at(graph);
-  }
-  stream_of(stream).launch_graph(std::move(held));
+  stream_of(stream).launch_graph(parts_->graphs.get(graph));
 }
 
 // A launch that is still pending keeps the graph until it has passed.
 void VulkanBackend::do_destroy_graph(Native graph) {
   if (driver_is_gone()) return;
-  std::shared_ptr<const VulkanGraph> released;  // outside the lock
-  const std::lock_guard lock(parts_->mutex);
-  if (auto entry = parts_->graphs.extract(graph)) released = std::move(entry.mapped());
+  parts_->graphs.remove(graph);
 }
 
 }  // namespace kdart::vulkan

@@ -41,8 +41,7 @@ class VulkanGraph {
   std::vector<std::shared_ptr<VulkanModule>> modules_;
 };
 
-// A capture in progress, shared by the streams in it and the events recorded in it. They keep pointing at it when it is
-// over, and take no notice of it then; so ending a capture touches no stream of another thread.
+// A capture in progress, shared by the streams in it and the events recorded in it (core/runtime/native_objects.h).
 class Capture {
  public:
   explicit Capture(std::shared_ptr<VulkanGraph> graph) : graph_(std::move(graph)) {}
