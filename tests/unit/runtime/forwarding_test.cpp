@@ -198,6 +198,7 @@ TEST_CASE("a capture through a layer joins and ends like any other", "[runtime][
 
 class CountingService final : public GemmService {
  public:
+  bool prepare(std::uint32_t, std::uint32_t, bool) override { return true; }
   void gemm_bf16(DevicePtr, DevicePtr, DevicePtr, DevicePtr, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t,
                  std::uint32_t, std::uint32_t, DevicePtr, std::uint64_t, Stream) override {}
   [[nodiscard]] std::uint64_t workspace_bytes(std::uint32_t, std::uint32_t, std::uint32_t) const override { return 7; }
