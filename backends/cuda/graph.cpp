@@ -70,7 +70,7 @@ GpuBackend::Native CudaBackend::instantiate(Capture& capture, CUgraph recorded) 
 void CudaBackend::do_abort_capture(Native stream) {
   const Current current(*context_);
   CudaStream& queue = stream_of(stream);
-  static_cast<void>(leave_capture(queue));
+  if (const auto capture = leave_capture(queue)) capture->modules.clear();  // its other streams keep pointing at it
   CUgraph recorded = nullptr;
   static_cast<void>(cu().stream_end_capture(queue.get(), &recorded));
   if (recorded != nullptr) static_cast<void>(cu().graph_destroy(recorded));
