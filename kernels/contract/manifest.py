@@ -93,6 +93,8 @@ def describe_image(contract, options, image, tunables):
     resources = {}
     if form == "spirv":
         resources, entry["capabilities"] = read_spirv(contract, options.symbol_prefix, path, target, data)
+    if form == "ptx":
+        resources, entry["ptx_isa"] = reports.read_ptx(path, data.decode("ascii"), target)
     if len(image) == 4:
         if form not in reports.READERS:
             raise ManifestError(f"{path}: no report is read for a {form} image")
@@ -103,7 +105,7 @@ def describe_image(contract, options, image, tunables):
     for kernel in contract.kernels:
         own = {name: tunables.get((target, kernel.name, name), value) for name, value in kernel.tunables.items()}
         symbol = options.symbol_prefix + kernel.name
-        if (form in reports.READERS or form == "spirv") and symbol not in resources:
+        if form != "elf_shared" and symbol not in resources:
             if kernel.required:
                 raise ManifestError(f"{path}: the image has no kernel '{symbol}'")
             continue

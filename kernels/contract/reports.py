@@ -34,6 +34,25 @@ def read_ptxas(text):
     return found
 
 
+def read_ptx(path, text, target):
+    """Symbol -> Resources, and the ISA version (10 * major + minor), from PTX. It says nothing of registers or spills."""
+    version = re.search(r"^\.version (\d+)\.(\d+)$", text, flags=re.MULTILINE)
+    built_for = re.search(r"^\.target (\w+)", text, flags=re.MULTILINE)
+    if not version or not built_for:
+        raise ReportError(f"{path}: it is no PTX: .version and .target are not there")
+    if built_for[1].removeprefix("sm_") != target.removeprefix("compute_"):
+        raise ReportError(f"{path}: it is for {built_for[1]}, and is said to be for {target}")
+    found = {}
+    for symbol, parameters in re.findall(r"^\.visible \.entry (\w+)\((.*?)^\)", text, flags=re.MULTILINE | re.DOTALL):
+        arguments, end = [], 0
+        for bits in re.findall(r"\.param \.\w(\d+) ", parameters):
+            size = int(bits) // 8
+            end = (end + size - 1) // size * size + size
+            arguments.append((end - size, size))
+        found[symbol] = Resources(None, 0, arguments)
+    return found, 10 * int(version[1]) + int(version[2])
+
+
 def read_amdgpu_notes(text):
     """Symbol -> Resources from what `llvm-readelf --notes` prints of a code object."""
     found = {}
