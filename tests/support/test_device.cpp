@@ -13,6 +13,9 @@ namespace kdart::detail {
 #if defined(KDART_TEST_KERNELS_CPU)
 extern const EmbeddedKernelSet kernel_set_device_cpu;
 #endif
+#if defined(KDART_TEST_KERNELS_CUDA)
+extern const EmbeddedKernelSet kernel_set_device_cuda;
+#endif
 #if defined(KDART_TEST_KERNELS_VULKAN)
 extern const EmbeddedKernelSet kernel_set_device_vulkan;
 #endif
@@ -24,6 +27,9 @@ namespace {
 const detail::EmbeddedKernelSet& embedded(std::string_view backend) {
 #if defined(KDART_TEST_KERNELS_CPU)
   if (backend == "cpu") return detail::kernel_set_device_cpu;
+#endif
+#if defined(KDART_TEST_KERNELS_CUDA)
+  if (backend == "cuda") return detail::kernel_set_device_cuda;
 #endif
 #if defined(KDART_TEST_KERNELS_VULKAN)
   if (backend == "vulkan") return detail::kernel_set_device_vulkan;

@@ -1,44 +1,35 @@
-// The kernels of the device tests for the CPU, in the dialect of kernels/simt. Its suffix keeps it out of the test program,
-// which takes every *.cpp.
+// The kernels of the device tests, in the dialect of kernels/simt. Its suffix keeps it out of the test program, which takes
+// every *.cpp.
 #include "kernels/simt/dialect.h"
 
 // What the contract of these tests states; the dialect brings that of the set kda.
 #include "kernels/device_params.h"
 
+#include "tests/device/kernels/place.h"
+
 using namespace kdart_simt;
 
-namespace {
-
-// Where a thread is in its launch: blocks and threads in the order of their indices, x fastest. The dialect itself knows
-// blocks of one dimension alone.
-KDART_DEVICE u32 flat(const uint32_t (&index)[3], const uint32_t (&size)[3]) {
-  return (index[2] * size[1] + index[1]) * size[0] + index[0];
-}
-KDART_DEVICE u32 thread_number(const kdart_cpu_thread& t) {
-  const u32 threads = t.block_dim[0] * t.block_dim[1] * t.block_dim[2];
-  return flat(t.block_idx, t.grid_dim) * threads + flat(t.thread_idx, t.block_dim);
-}
-
-}  // namespace
-
 KDART_KERNEL(affine) {
-  const u32 i = thread_number(*kdart_self);
+  DEVICE_TEST_PLACE(place);
+  const u32 i = place.number();
   if (i < count) data[i] = data[i] * factor + term;
 }
 
 KDART_KERNEL(visit) {
-  const u32 i = thread_number(*kdart_self);
+  DEVICE_TEST_PLACE(place);
+  const u32 i = place.number();
   if (i < count) counts[i] += 1;
 }
 
 KDART_KERNEL(ids) {
-  const u64 i = thread_number(*kdart_self);
+  DEVICE_TEST_PLACE(place);
+  const u64 i = place.number();
   if (i >= count) return;
   for (u32 d = 0; d < 3; ++d) {
-    out[12 * i + d] = kdart_self->block_idx[d];
-    out[12 * i + 3 + d] = kdart_self->thread_idx[d];
-    out[12 * i + 6 + d] = kdart_self->grid_dim[d];
-    out[12 * i + 9 + d] = kdart_self->block_dim[d];
+    out[12 * i + d] = place.block[d];
+    out[12 * i + 3 + d] = place.thread[d];
+    out[12 * i + 6 + d] = place.grid[d];
+    out[12 * i + 9 + d] = place.threads[d];
   }
 }
 
@@ -58,7 +49,7 @@ KDART_KERNEL(rotate) {
 }
 
 KDART_KERNEL(many_args) {
-  static_cast<void>(kdart_self);
+  DEVICE_TEST_ANYWHERE();
   u32* next = out;
   const auto store = [&next](u64 x, u32 words) {
     for (u32 i = 0; i < words; ++i) *next++ = static_cast<u32>(x >> (32 * i));
@@ -81,7 +72,7 @@ KDART_KERNEL(many_args) {
 }
 
 KDART_KERNEL(spin) {
-  static_cast<void>(kdart_self);
+  DEVICE_TEST_ANYWHERE();
   u32 x = *state;
   for (u32 i = 0; i < iterations; ++i) {
     x ^= x << 13;
@@ -91,4 +82,17 @@ KDART_KERNEL(spin) {
   *state = x;
 }
 
+// What a device must survive; launched in child processes alone.
+KDART_KERNEL(wild) {
+  DEVICE_TEST_ANYWHERE();
+  *reinterpret_cast<volatile u32*>(address) = value;
+}
+
+KDART_KERNEL(trap) {
+  DEVICE_TEST_ANYWHERE();
+  if (armed != 0) DEVICE_TEST_TRAP();
+}
+
+#if defined(KDART_DIALECT_CPU)
 #include "kernels/device_cpu_table.h"
+#endif
