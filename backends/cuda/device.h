@@ -110,8 +110,13 @@ class CudaBackend final : public GpuBackend, private CudaInterop {
   void copy_and_wait(std::string_view doing, const Copy& copy);
   // Waits for one stream; false when the time is up first.
   bool wait_for(CudaStream& stream, Timeout timeout);
-  // Ends the capture for its streams.
-  std::shared_ptr<Capture> leave_capture(CudaStream& origin);
+  struct Ended {
+    CUresult result = CUDA_SUCCESS;
+    CUgraph recorded = nullptr;
+    std::shared_ptr<Capture> capture;
+  };
+  // Ends the capture that began on this stream, for all of its streams.
+  Ended end_capture_of(CudaStream& origin);
   // The graph of a capture that is over, from what the driver recorded.
   [[nodiscard]] Native instantiate(Capture& capture, CUgraph recorded);
   [[nodiscard]] GemmService* gemm();

@@ -22,8 +22,12 @@ bool CudaGraph::keeps_unloaded(const detail::ObjectTable<CudaModule>& loaded) co
   });
 }
 
+void Capture::add(const std::string* name) {
+  if (std::find(kernels.begin(), kernels.end(), name) == kernels.end()) kernels.push_back(name);
+}
+
 void Capture::add(const CudaKernel& kernel) {
-  if (std::find(kernels.begin(), kernels.end(), kernel.name()) == kernels.end()) kernels.push_back(kernel.name());
+  add(kernel.name());
   auto module = kernel.module().shared_from_this();
   if (std::find(modules.begin(), modules.end(), module) == modules.end()) modules.push_back(std::move(module));
 }
@@ -40,22 +44,22 @@ void CudaBackend::do_begin_capture(Native stream) {
   queue.capture = std::move(capture);
 }
 
-GpuBackend::Native CudaBackend::do_end_capture(Native stream) {
-  const Current current(*context_);
-  CudaStream& queue = stream_of(stream);
-  const std::shared_ptr<Capture> capture = leave_capture(queue);
-  CUgraph recorded = nullptr;
-  const CUresult result = cu().stream_end_capture(queue.get(), &recorded);
-  if (result != CUDA_SUCCESS && recorded != nullptr) static_cast<void>(cu().graph_destroy(recorded));
-  check(result, "ending a capture");
-  return instantiate(*capture, recorded);
+// Nobody may wait for one of its streams before the driver has ended it: that would invalidate it.
+CudaBackend::Ended CudaBackend::end_capture_of(CudaStream& origin) {
+  const std::unique_lock lock(parts_->captures);
+  Ended ended;
+  ended.result = cu().stream_end_capture(origin.get(), &ended.recorded);
+  ended.capture = std::exchange(origin.capture, nullptr);
+  if (ended.capture != nullptr) ended.capture->close();
+  return ended;
 }
 
-std::shared_ptr<Capture> CudaBackend::leave_capture(CudaStream& origin) {
-  const std::unique_lock lock(parts_->captures);
-  std::shared_ptr<Capture> capture = std::exchange(origin.capture, nullptr);
-  if (capture != nullptr) capture->close();
-  return capture;
+GpuBackend::Native CudaBackend::do_end_capture(Native stream) {
+  const Current current(*context_);
+  const Ended ended = end_capture_of(stream_of(stream));
+  if (ended.result != CUDA_SUCCESS && ended.recorded != nullptr) static_cast<void>(cu().graph_destroy(ended.recorded));
+  check(ended.result, "ending a capture");
+  return instantiate(*ended.capture, ended.recorded);
 }
 
 GpuBackend::Native CudaBackend::instantiate(Capture& capture, CUgraph recorded) {
@@ -69,11 +73,9 @@ GpuBackend::Native CudaBackend::instantiate(Capture& capture, CUgraph recorded) 
 
 void CudaBackend::do_abort_capture(Native stream) {
   const Current current(*context_);
-  CudaStream& queue = stream_of(stream);
-  if (const auto capture = leave_capture(queue)) capture->modules.clear();  // its other streams keep pointing at it
-  CUgraph recorded = nullptr;
-  static_cast<void>(cu().stream_end_capture(queue.get(), &recorded));
-  if (recorded != nullptr) static_cast<void>(cu().graph_destroy(recorded));
+  const Ended ended = end_capture_of(stream_of(stream));
+  if (ended.capture != nullptr) ended.capture->modules.clear();  // its other streams keep pointing at it
+  if (ended.recorded != nullptr) static_cast<void>(cu().graph_destroy(ended.recorded));
 }
 
 void CudaBackend::do_launch_graph(Native graph, Native stream) {

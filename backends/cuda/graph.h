@@ -44,6 +44,7 @@ class Capture {
   [[nodiscard]] bool open() const noexcept { return open_.load(std::memory_order_acquire); }
   void close() noexcept { open_.store(false, std::memory_order_release); }
   void add(const CudaKernel& kernel);
+  void add(const std::string* name);  // of work that is no kernel of a set
 
   // Of a capture that is over.
   std::vector<std::shared_ptr<CudaModule>> modules;
