@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+// NOLINTBEGIN(readability-identifier-naming, bugprone-macro-parentheses): the driver's names, and parameter lists.
+
 namespace kdart::cuda {
 
 // --- types ------------------------------------------------------------------------------------------------------------
@@ -272,3 +274,5 @@ struct Functions {
 };
 
 }  // namespace kdart::cuda
+
+// NOLINTEND(readability-identifier-naming, bugprone-macro-parentheses)

@@ -73,7 +73,7 @@ Library::Library(const OpenOptions& options)
   functions_.member = reinterpret_cast<CUresult(*) parameters>(library_.symbol(symbol_name));
 #define KDART_CUDA_NEED(member, symbol_name, parameters) \
   KDART_CUDA_LOAD(member, symbol_name, parameters)       \
-  if (functions_.member == nullptr && missing.empty()) missing = symbol_name;
+  if (functions_.member == nullptr && missing.empty()) missing = (symbol_name);
   KDART_CUDA_FUNCTIONS(KDART_CUDA_NEED)
   KDART_CUDA_OPTIONAL_FUNCTIONS(KDART_CUDA_LOAD)
 #undef KDART_CUDA_NEED
