@@ -18,6 +18,10 @@ void check_options(const KdaOptions& options) {
   if (options.chunk != 16 && options.chunk != 32) {
     fail(ErrorCode::invalid_argument, "KdaOptions: chunk is {}, it must be 16 or 32", options.chunk);
   }
+  if (options.route == KdaRoute::reference && options.gemm == KdaGemm::service) {
+    fail(ErrorCode::invalid_argument,
+         "KdaOptions: gemm asks for the GEMM service, whose sums have an order of their own, on the reference route");
+  }
 }
 
 std::shared_ptr<LoadedSet> load_built_in(GpuBackend& backend) {
@@ -33,6 +37,7 @@ KdaLayer::Impl::Impl(std::shared_ptr<const KdaDeviceWeights> device_weights, Kda
   set = options.kernels != nullptr ? options.kernels : load_built_in(gpu());
   kernels = detail::find_kernels(*set, options, config(), gpu().info());
   detail::prepare_kernels(gpu(), kernels, config(), options.chunk);
+  products = detail::choose_products(gpu(), *weights, options);
   if (options.max_tokens_per_launch == 0) options.max_tokens_per_launch = gpu().info().limits.max_tokens_per_launch;
 }
 
@@ -128,6 +133,9 @@ const std::shared_ptr<LoadedSet>& KdaLayer::kernels() const noexcept {
 KdaRoute KdaLayer::route() const noexcept {
   return KdaRoute::reference;
 }  // the only one that a set offers today
+KdaPrefillGemm KdaLayer::prefill_gemm() const noexcept {
+  return impl_->products.count;
+}
 std::string_view KdaLayer::recurrent_kernel() const noexcept {
   return impl_->kernels.recurrent_smem ? "recurrent_smem" : "recurrent";
 }

@@ -7,7 +7,9 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "kdart/gemm_service.h"
 #include "kdart/kda_kernels.h"
 #include "kdart/launch.h"
 #include "kdart/layer.h"
@@ -23,6 +25,21 @@ struct LayerKernels {
   std::uint32_t v_per_block = 0;  // recurrent_smem's tile
 };
 
+// c[m, n] = a[m, k] weight[n, k]^T, with a bias or without, for any m.
+struct ProductShape {
+  std::uint32_t n, k;
+  bool bias;
+  friend bool operator==(const ProductShape&, const ProductShape&) = default;
+};
+
+// Which of prefill's products the device's GEMM service does; dense_gemm_bf16 does all others.
+struct LayerProducts {
+  GemmService* service = nullptr;  // the backend's
+  std::vector<ProductShape> shapes;
+  KdaPrefillGemm count;
+  [[nodiscard]] bool takes(const ProductShape& shape) const;
+};
+
 namespace detail {
 
 // Looks every contract kernel up and decides the recurrent kernel. Throws kernel_not_found, unsupported.
@@ -30,6 +47,10 @@ namespace detail {
                                         const DeviceInfo& device);
 // Prepares every (kernel, block, shared memory) that a layer of this geometry launches.
 void prepare_kernels(GpuBackend& backend, const LayerKernels& kernels, const KdaConfig& config, std::uint32_t chunk);
+// Asks the device's GEMM service, where the options allow one, to prepare each of the layer's products. Throws
+// unsupported, and what preparing throws.
+[[nodiscard]] LayerProducts choose_products(GpuBackend& backend, const KdaDeviceWeights& weights,
+                                            const KdaOptions& options);
 
 }  // namespace detail
 
@@ -78,6 +99,7 @@ struct KdaLayer::Impl {
   KdaOptions options;
   std::shared_ptr<LoadedSet> set;
   LayerKernels kernels;
+  LayerProducts products;
 
   Impl(std::shared_ptr<const KdaDeviceWeights> device_weights, KdaOptions layer_options);
 
@@ -116,8 +138,12 @@ struct KdaLayer::Impl {
   void decode_hidden(std::string_view name, const LayerCall& call, DevicePtr hidden, std::uint32_t tokens,
                      std::span<const StateSnapshot> snapshots, DevicePtr out) const;
 
-  // layer_prefill.cpp: chunk by chunk.
+  // layer_products.cpp: prefill's matrix products.
   void project_matrix(const LayerCall& call, const Projection& projection) const;
+  void project_by_service(const LayerCall& call, const Projection& projection) const;
+  void copy_elements(const LayerCall& call, DevicePtr to, DevicePtr from, std::uint64_t count) const;
+
+  // layer_prefill.cpp: chunk by chunk.
   void convolve_tokens(const LayerCall& call, std::uint32_t tokens) const;
   void fill_padding(const LayerCall& call, std::uint32_t tokens, float value) const;
   void scan_chunks(const LayerCall& call, std::uint32_t tokens) const;

@@ -10,13 +10,6 @@ namespace kdart {
 using namespace kernels;
 using Layout = KdaWorkspace::Layout;
 
-void KdaLayer::Impl::project_matrix(const LayerCall& call, const Projection& p) const {
-  KernelLaunch(gpu(), kernels.dense_gemm_bf16)
-      .args(DenseGemmBf16Args{
-          .a = p.a, .b = p.weight, .bias = p.bias, .c = p.c, .m = p.m, .n = p.n, .k = p.k, .lda = p.k, .ldc = p.ldc})
-      .launch(call.stream);
-}
-
 void KdaLayer::Impl::convolve_tokens(const LayerCall& call, std::uint32_t tokens) const {
   const KdaConfig& c = config();
   const std::uint32_t channels = c.conv_channels();

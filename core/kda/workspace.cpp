@@ -1,6 +1,7 @@
 #include "kdart/workspace.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/kda/checks.h"
 #include "core/runtime/fail.h"
@@ -30,6 +31,13 @@ class Planner {
                    limit);
     }
     end_ = round_up(start + bytes, alignment);
+    return start;
+  }
+  // Places it from `start` on, over parts that are there already.
+  std::uint64_t place_over(std::uint64_t start, std::uint64_t elements, std::uint64_t element_bytes) {
+    const std::uint64_t end = std::exchange(end_, start);
+    place(elements, element_bytes);
+    end_ = std::max(end_, end);
     return start;
   }
   [[nodiscard]] std::uint64_t end() const { return end_; }
@@ -64,6 +72,8 @@ KdaWorkspace::Layout plan(const KdaConfig& config, std::uint64_t max_tokens, std
   layout.k = planner.place(padded * qkv, f32_bytes);
   layout.v = planner.place(padded * qkv, f32_bytes);
   layout.core = planner.place(rows * qkv, f32_bytes);
+  // When the last product runs, what it needs is in normed.
+  layout.unaligned_out = planner.place_over(layout.gc, rows * config.hidden_size, bf16_bytes);
   layout.normed = planner.place(rows * qkv, bf16_bytes);
   layout.final_out = planner.place(max_tokens * config.hidden_size, bf16_bytes);
   layout.total = planner.end();

@@ -38,11 +38,26 @@ class KdaProfiler {
 // and options, never by the number of rows.
 enum class KdaRoute : std::uint8_t {
   automatic,  // the best that set and device offer
-  reference,  // the order of kda.md section 3: the same bits on every device
+  reference,  // the order of kda.md section 3, in all products too: the same bits on every device
+};
+
+// Who does prefill's matrix products, for any number of tokens; decode never takes a service (gemm_service.h). Decided
+// when the layer is made, product by product, from device, geometry and options.
+enum class KdaGemm : std::uint8_t {
+  automatic,  // the device's GEMM service where it has one that takes the shape; else, and on the reference route, own
+  own,        // the kernel set's dense_gemm_bf16
+  service,    // as automatic; unsupported where there is no service, or where it takes no product
+};
+
+// How many of a layer's prefill products each does.
+struct KdaPrefillGemm {
+  std::uint32_t service = 0;
+  std::uint32_t own = 0;
 };
 
 struct KdaOptions {
   KdaRoute route = KdaRoute::automatic;
+  KdaGemm gemm = KdaGemm::automatic;  // `service` with the reference route is invalid_argument
   // Kernels to treat as absent from the set. A required one among them, or a name the contract does not have, is
   // kernel_not_found.
   std::vector<std::string> without;
@@ -111,7 +126,9 @@ class KdaLayer {
   [[nodiscard]] KDART_API const KdaConfig& config() const noexcept;
   [[nodiscard]] KDART_API const std::shared_ptr<GpuBackend>& backend() const noexcept;
   [[nodiscard]] KDART_API const std::shared_ptr<LoadedSet>& kernels() const noexcept;
-  [[nodiscard]] KDART_API KdaRoute route() const noexcept;                     // never automatic
+  // Of the kernel set, never automatic. Prefill's products have their order only where prefill_gemm().service is 0.
+  [[nodiscard]] KDART_API KdaRoute route() const noexcept;
+  [[nodiscard]] KDART_API KdaPrefillGemm prefill_gemm() const noexcept;
   [[nodiscard]] KDART_API std::string_view recurrent_kernel() const noexcept;  // "recurrent_smem" or "recurrent"
 
   // One token; both states updated in place.

@@ -53,6 +53,7 @@ class KdaWorkspace {
     std::uint64_t gc = 0, u = 0, w = 0;  // f32 [padded, qkv] each, inside conv_f32
     std::uint64_t core = 0;              // f32  [rows, qkv]       recurrence output
     std::uint64_t normed = 0;            // bf16 [rows, qkv]       after norm and gate
+    std::uint64_t unaligned_out = 0;     // bf16 [rows, hidden_size], over gc .. core: a result on its way out
     std::uint64_t final_out = 0;         // bf16 [max_tokens, hidden_size]
     std::uint64_t total = 0;
   };

@@ -52,7 +52,9 @@ std::vector<Part> parts(const KdaWorkspace& ws) {
 
 TEST_CASE("the parts of a workspace are aligned, apart and inside", "[kda][workspace]") {
   const auto device = open_test_device();
-  for (const KdaConfig& config : {softplus_layer(), lower_bound_layer(), full_rank_layer()}) {
+  KdaConfig wide = one_head_layer();
+  wide.hidden_size = 8192;
+  for (const KdaConfig& config : {softplus_layer(), lower_bound_layer(), full_rank_layer(), wide}) {
     for (const auto& [tokens, limit] : {std::pair(1U, 0U), std::pair(33U, 0U), std::pair(70U, 32U)}) {
       const KdaWorkspace ws(device, config, tokens, limit);
       INFO(config.heads << " heads, " << tokens << " tokens, " << limit << " per launch");
@@ -69,6 +71,9 @@ TEST_CASE("the parts of a workspace are aligned, apart and inside", "[kda][works
       CHECK(ws.layout().conv_f32 == ws.layout().gc);
       CHECK(ws.layout().conv_f32 + 3 * ((ws.rows() + 31) / 32 * 32) * std::uint64_t{config.qkv()} * 4 <=
             ws.layout().w + ((ws.rows() + 31) / 32 * 32) * std::uint64_t{config.qkv()} * 4);
+      // And one that lies over what is dead when it is written, in front of what is not.
+      CHECK(ws.layout().unaligned_out == ws.layout().gc);
+      CHECK(ws.layout().unaligned_out + ws.rows() * std::uint64_t{config.hidden_size} * 2 <= ws.layout().normed);
       CHECK(ws.final_out() == ws.at(&Layout::final_out));
     }
   }
