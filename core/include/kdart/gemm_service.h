@@ -25,10 +25,11 @@ class KDART_API GemmService {
   // own. Slow the first time, waits for the device; not within a capture. Any thread. Throws what device work throws.
   [[nodiscard]] virtual bool prepare(std::uint32_t n, std::uint32_t k, bool bias) = 0;
   // C[m, n] = A[m, k] * B[n, k]^T + bias[n], all bf16 and row-major, summed in f32 and rounded once. lda, ldb and ldc are
-  // the elements from one row to the next: at least k, k and n, multiples of 8. Addresses are multiples of 16. `bias` may be
-  // null. C overlaps none of the others. The same row gives the same bits for every m. (n, k, bias or none) was prepared.
-  // `workspace` is scratch that no other work uses until the stream has passed the call; null with 0 bytes is allowed, and
-  // any size is: more than workspace_bytes() is not used. May stand in a capture. Throws invalid_argument, invalid_handle, unsupported (not prepared).
+  // the elements from one row to the next: at least k, k and n, multiples of 8. Addresses are multiples of 16, and like a
+  // launch's they need not be known to the backend. `bias` may be null. C overlaps none of the others. The same row gives
+  // the same bits for every m. (n, k, bias or none) was prepared. `workspace` is scratch that no other work uses until the
+  // stream has passed the call; null with 0 bytes is allowed, and any size is: more than workspace_bytes() is not used.
+  // May stand in a capture. Throws invalid_argument, invalid_handle, unsupported (not prepared).
   virtual void gemm_bf16(DevicePtr a, DevicePtr b, DevicePtr bias, DevicePtr c, std::uint32_t m, std::uint32_t n,
                          std::uint32_t k, std::uint32_t lda, std::uint32_t ldb, std::uint32_t ldc, DevicePtr workspace,
                          std::uint64_t workspace_size, Stream stream) = 0;
