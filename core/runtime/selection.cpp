@@ -7,6 +7,7 @@
 
 #include "core/runtime/fail.h"
 #include "core/runtime/messages.h"
+#include "core/runtime/ptx_isa.h"
 #include "kdart/kernel_set.h"
 
 namespace kdart {
@@ -93,12 +94,22 @@ std::optional<SmTarget> parse_sm(std::string_view target) {
   return std::nullopt;
 }
 
+// Why the driver does not take PTX of this version, and which one would.
+std::string newer_isa_text(const DeviceFacts& facts, std::uint32_t wanted) {
+  const std::string found = facts.driver_version.empty()
+                                ? detail::format("one that takes {}.{}", facts.ptx_isa / 10, facts.ptx_isa % 10)
+                                : facts.driver_version;
+  for (const detail::PtxIsa& known : detail::ptx_isas) {
+    if (known.isa != wanted) continue;
+    return detail::format("its PTX ISA {}.{} needs driver >= {} (CUDA {}.{}), found {}", wanted / 10, wanted % 10,
+                          known.driver, known.cuda / 1000, known.cuda % 1000 / 10, found);
+  }
+  return detail::format("its PTX ISA {}.{} needs a driver that takes it, found {}", wanted / 10, wanted % 10, found);
+}
+
 Verdict judge_ptx(const DeviceFacts& facts, const ManifestImage& image, const SmTarget& device,
                   const SmTarget& wanted) {
-  if (image.ptx_isa > facts.ptx_isa) {
-    return rejected("its PTX ISA {}.{} is newer than the driver's {}.{}", image.ptx_isa / 10, image.ptx_isa % 10,
-                    facts.ptx_isa / 10, facts.ptx_isa % 10);
-  }
+  if (image.ptx_isa > facts.ptx_isa) return {{}, newer_isa_text(facts, image.ptx_isa)};
   if (wanted.capability() > device.capability()) {
     return rejected("its PTX is for {}, newer than the device's {}", image.target, facts.target);
   }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/runtime/ptx_isa.h"
 #include "kdart/kernel_set.h"
 
 namespace kdart::test {
@@ -127,9 +128,28 @@ TEST_CASE("NVIDIA PTX: last, and bounded by device and driver", "[runtime][selec
   CHECK(pick("sm_90", 90, {ptx("sm_90a", 80)}) == "sm_90a ptx 80");
   CHECK(pick("sm_103", 90, {ptx("sm_100f", 88)}) == "sm_100f ptx 88");
   CHECK(pick("sm_120", 90, {ptx("sm_100f", 88)}).empty());
-  const DeviceFacts old{.backend = "cuda", .target = "sm_90", .ptx_isa = 77};
-  CHECK(reason(old, manifest_of("cuda", {ptx("sm_80", 85)}), 0).find("8.5 is newer than the driver's 7.7") !=
-        std::string::npos);
+}
+
+TEST_CASE("PTX that is too new says which driver takes it and which was found", "[runtime][selection]") {
+  const auto reason_of = [](std::uint32_t isa, const std::string& driver) {
+    return reason({.backend = "cuda", .target = "sm_90", .ptx_isa = 84, .driver_version = driver},
+                  manifest_of("cuda", {Offer{"compute_80", ImageFormat::ptx, isa}}), 0);
+  };
+  CHECK(reason_of(90, "CUDA 12.4 (driver 550.54.14)") ==
+        "its PTX ISA 9.0 needs driver >= 580 (CUDA 13.0), found CUDA 12.4 (driver 550.54.14)");
+  CHECK(reason_of(87, "") == "its PTX ISA 8.7 needs driver >= 570 (CUDA 12.8), found one that takes 8.4");
+  CHECK(reason_of(990, "CUDA 12.4") == "its PTX ISA 99.0 needs a driver that takes it, found CUDA 12.4");
+}
+
+TEST_CASE("a driver takes the PTX of its CUDA version and all before", "[runtime][selection]") {
+  CHECK(detail::ptx_isa_of_cuda(10020) == 0);
+  CHECK(detail::ptx_isa_of_cuda(11040) == 74);
+  CHECK(detail::ptx_isa_of_cuda(12060) == 85);  // 12.6 brought no new one
+  CHECK(detail::ptx_isa_of_cuda(13000) == 90);
+  CHECK(detail::ptx_isa_of_cuda(99000) == detail::ptx_isas.back().isa);
+  CHECK(std::is_sorted(detail::ptx_isas.begin(), detail::ptx_isas.end(), [](const auto& a, const auto& b) {
+    return a.isa < b.isa && a.cuda < b.cuda && a.driver < b.driver;
+  }));
 }
 
 TEST_CASE("AMD images: same processor, xnack and sramecc unstated or equal", "[runtime][selection]") {
