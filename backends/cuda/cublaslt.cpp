@@ -1,15 +1,10 @@
 #include "backends/cuda/cublaslt.h"
 
-#include <vector>
-
 #include "core/runtime/fail.h"
 #include "core/runtime/messages.h"
 
 namespace kdart::cuda {
-namespace {
-
-// A library of a later major version than the driver's would open, and then refuse to start.
-std::vector<std::string> names_for(int cuda_version) {
+std::vector<std::string> CublasLtLibrary::names_for(int cuda_version) {
   std::vector<std::string> names;
   for (const int major : {13, 12, 11}) {
     if (major <= cuda_version / 1000) names.push_back(detail::format("libcublasLt.so.{}", major));
@@ -17,8 +12,6 @@ std::vector<std::string> names_for(int cuda_version) {
   names.emplace_back("libcublasLt.so");
   return names;
 }
-
-}  // namespace
 
 CublasLtLibrary::CublasLtLibrary(const OpenOptions& options, int cuda_version)
     : library_({.what = "cuBLASLt",

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backends/cuda/api.h"
 #include "core/runtime/driver_library.h"
@@ -129,6 +130,8 @@ class CublasLtLibrary {
   // Opens what OpenOptions::gemm_library names; else a copy that the process has, or the newest that a driver of
   // `cuda_version` (1000 * major) takes. Throws Error: driver_missing, driver_too_old (an entry point is absent).
   CublasLtLibrary(const OpenOptions& options, int cuda_version);
+  // What is looked for: a library of a later major version than the driver's would open, and then refuse to start.
+  [[nodiscard]] static std::vector<std::string> names_for(int cuda_version);
 
   [[nodiscard]] const CublasLtFunctions& functions() const noexcept { return functions_; }
   [[nodiscard]] const std::string& file() const noexcept { return library_.file(); }

@@ -166,7 +166,7 @@ class CublasLtGemm::Bench final : public detail::ProductDevice {
   ~Bench() {
     for (const DevicePtr memory : memory_) {
       try {
-        gemm_->backend_.do_free(memory);
+        if (memory) gemm_->backend_.do_free(memory);
       } catch (...) {  // on a finished device it is gone already
       }
     }
@@ -181,7 +181,7 @@ class CublasLtGemm::Bench final : public detail::ProductDevice {
   }
 
   DevicePtr allocate(std::uint64_t bytes) override {
-    memory_.push_back({});  // the place first: the memory must not be lost for want of it
+    memory_.emplace_back();  // the place first: the memory must not be lost for want of it
     return memory_.back() = gemm_->backend_.do_alloc(bytes);
   }
   void upload(DevicePtr to, const void* from, std::uint64_t bytes) override {

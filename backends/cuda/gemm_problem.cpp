@@ -173,7 +173,15 @@ bool GemmProblem::takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& alg
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
       lt_->algo_check(handle, product_, weight_, input_, result_, result_, &algorithm, &result);
-  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize == 0;
+  switch (status) {
+    case CUBLAS_STATUS_INVALID_VALUE:
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+      return false;
+    default:
+      check_cublas(status, "looking at an algorithm of a product");
+      return result.workspaceSize == 0;
+  }
 }
 
 int GemmProblem::ask(cublasLtHandle_t handle, cublasLtMatmulHeuristicResult_t* results, int count) const {
