@@ -43,12 +43,14 @@ def read_ptx(path, text, target):
     if built_for[1].removeprefix("sm_") != target.removeprefix("compute_"):
         raise ReportError(f"{path}: it is for {built_for[1]}, and is said to be for {target}")
     found = {}
-    for symbol, parameters in re.findall(r"^\.visible \.entry (\w+)\((.*?)^\)", text, flags=re.MULTILINE | re.DOTALL):
+    for symbol, parameters in re.findall(r"^\.visible \.entry (\w+)\(([^)]*)\)", text, flags=re.MULTILINE):
         arguments, end = [], 0
-        for bits in re.findall(r"\.param \.\w(\d+) ", parameters):
-            size = int(bits) // 8
-            end = (end + size - 1) // size * size + size
-            arguments.append((end - size, size))
+        for align, bits, count in re.findall(r"\.param (?:\.align (\d+) )?\.[a-z](\d+) \w+(?:\[(\d+)\])?", parameters):
+            size = int(bits) // 8 * int(count or 1)
+            align = int(align or size)
+            offset = (end + align - 1) // align * align
+            arguments.append((offset, size))
+            end = offset + size
         found[symbol] = Resources(None, 0, arguments)
     return found, 10 * int(version[1]) + int(version[2])
 

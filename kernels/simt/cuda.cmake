@@ -61,6 +61,13 @@ list(APPEND kda_cuda_arguments --image "${image}" compute_${KDART_CUDA_PTX_TARGE
 kda_write_manifest(cuda DEPENDS ${kda_cuda_images} ${kda_cuda_reports} ARGUMENTS ${kda_cuda_arguments})
 add_custom_target(kdart_kernel_set_kda_cuda ALL DEPENDS "${kda_cuda_folder}/manifest.json")
 add_dependencies(kdart_kernel_set_kda_cuda kdart_kda_contract)
+# Brings the page of registers up to date.
+add_custom_target(
+  kdart_cuda_registers
+  COMMAND "${Python3_EXECUTABLE}" -B "${kda_tools}/registers.py" write "${kda_cuda_folder}/manifest.json"
+          "${PROJECT_SOURCE_DIR}/docs/cuda-registers.md"
+  DEPENDS "${kda_cuda_folder}/manifest.json"
+  VERBATIM)
 if(NOT KDART_BACKEND_CUDA STREQUAL "OFF")
   kdart_embed_kernel_set(
     NAME kda BACKEND cuda

@@ -54,6 +54,43 @@ class Ptxas(unittest.TestCase):
             reports.read_ptxas(spilled)
 
 
+PTX = """\
+//
+.version 9.0
+.target sm_80
+.address_size 64
+
+.visible .entry kdart_fill(
+\t.param .u64 kdart_fill_param_0,
+\t.param .u32 kdart_fill_param_1,
+\t.param .f32 kdart_fill_param_2,
+\t.param .align 64 .b8 kdart_fill_param_3[128]
+)
+.maxntid 256, 1, 1
+{
+\tret;
+}
+.visible .entry kdart_none()
+{
+\tret;
+}
+"""
+
+
+class Ptx(unittest.TestCase):
+    def test_reads_entries_and_arguments(self):
+        found, isa = reports.read_ptx("some.ptx", PTX, "compute_80")
+        self.assertEqual(isa, 90)
+        self.assertEqual(found, {"kdart_fill": reports.Resources(None, 0, [(0, 8), (8, 4), (12, 4), (64, 128)]),
+                                 "kdart_none": reports.Resources(None, 0, [])})
+
+    def test_refuses_what_is_no_ptx_or_for_another_target(self):
+        with self.assertRaisesRegex(reports.ReportError, "some.ptx: it is no PTX"):
+            reports.read_ptx("some.ptx", "int main() {}", "compute_80")
+        with self.assertRaisesRegex(reports.ReportError, "it is for sm_80, and is said to be for compute_90"):
+            reports.read_ptx("some.ptx", PTX, "compute_90")
+
+
 class AmdNotes(unittest.TestCase):
     def test_reads_registers_and_explicit_arguments(self):
         self.assertEqual(reports.read_amdgpu_notes(NOTES), {"kdart_fill": reports.Resources(5, 64, [(0, 8), (8, 4)])})
