@@ -1,6 +1,5 @@
 // What happens to a device at the edges of a process: fork, and exit with objects alive. Each child reports by its exit
 // code; an alarm ends one that hangs.
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,19 +11,13 @@
 #include <memory>
 #include <string>
 
-#include "tests/support/options.h"
+#include "tests/support/child.h"
 #include "tests/support/test_device.h"
 
 namespace kdart::test {
 namespace {
 
 constexpr unsigned hang_seconds = 60;
-
-int exit_code(pid_t child) {
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 // The exit code of a forked child that runs `body`; -1 when a signal ended it.
 int exit_code_of(const std::function<void()>& body) {
@@ -40,19 +33,9 @@ int exit_code_of(const std::function<void()>& body) {
     }
     _exit(99);
   }
-  return exit_code(child);
-}
-
-// The same for a hidden case of this program in a process that starts afresh: a driver that this process has used may not
-// work in a fork of it.
-int exit_code_of_case(std::string name) {
-  std::string program = "/proc/self/exe";
-  std::string option = "--device";
-  std::string device = test_device();
-  char* const arguments[] = {program.data(), option.data(), device.data(), name.data(), nullptr};
-  pid_t child = 0;
-  REQUIRE(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments, environ) == 0);
-  return exit_code(child);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 constexpr int exit_called = 7;
@@ -115,7 +98,11 @@ TEST_CASE("child process forks and opens a device in the fork", "[.child]") {
 }
 
 TEST_CASE("a process that forked before may open a device in the child", "[device][process]") {
-  CHECK(exit_code_of_case("child process forks and opens a device in the fork") == 0);
+  const TestDevice device;
+  // In a process that starts afresh: a driver that this process has used may not work in a fork of it.
+  const ChildResult child = run_test_case("child process forks and opens a device in the fork");
+  INFO(child.output);
+  CHECK(child.code == 0);
   CHECK(TestDevice().canary());
 }
 
@@ -128,8 +115,13 @@ TEST_CASE("child process exits with objects that nobody destroys", "[.child]") {
 }
 
 TEST_CASE("a process may exit with objects alive", "[device][process]") {
-  CHECK(exit_code_of_case("child process exits with objects that exit destroys") == exit_called);
-  CHECK(exit_code_of_case("child process exits with objects that nobody destroys") == exit_called);
+  const TestDevice device;
+  for (const char* name : {"child process exits with objects that exit destroys",
+                           "child process exits with objects that nobody destroys"}) {
+    const ChildResult child = run_test_case(name);
+    INFO(child.output);
+    CHECK(child.code == exit_called);
+  }
   CHECK(TestDevice().canary());
 }
 

@@ -9,8 +9,12 @@
 
 namespace kdart::test {
 
-// The device that the test program was told to use (--device). A device that is not there is an error, never a skip.
+// The device that the test program was told to use (--device). Skips the test, with the reason, when the driver or the
+// device is not there; but with --require-device for its backend, and for a CPU, that is an error as every other is.
 [[nodiscard]] std::shared_ptr<GpuBackend> open_test_device(const OpenOptions& options = {});
+
+// True when a test of this program was skipped for that.
+[[nodiscard]] bool has_missed_device();
 
 // True when this program has opened such a device of `backend`.
 [[nodiscard]] bool has_opened_device_of(std::string_view backend);

@@ -1,5 +1,7 @@
 // The main function of every test program: Catch2's session with kdart's options.
 #include <catch2/catch_session.hpp>
+#include <catch2/reporters/catch_reporter_event_listener.hpp>
+#include <catch2/reporters/catch_reporter_registrars.hpp>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -21,10 +23,34 @@ Options& options() {
   return instance;
 }
 
+constexpr int failed = 1;
+constexpr int all_skipped = 4;  // as Catch2 has it
+
+// Whether anything failed: Catch2's exit code may be the number of failures, which may be 4.
+class Failures final : public Catch::EventListenerBase {
+ public:
+  using EventListenerBase::EventListenerBase;
+  void testRunEnded(const Catch::TestRunStats& run) override { any = any || run.totals.testCases.failed > 0; }
+  static inline bool any = false;
+};
+CATCH_REGISTER_LISTENER(Failures)
+
 bool lists_only(Catch::Session& session) {
   const auto& config = session.configData();
   return config.showHelp || config.libIdentify || config.listTests || config.listTags || config.listReporters ||
          config.listListeners;
+}
+
+// The program's exit code, from Catch2's.
+int judge(int code) {
+  if (Failures::any) return failed;
+  if (code != 0) return code;
+  if (has_missed_device()) return all_skipped;
+  const std::string& required = options().required_backend;
+  if (required.empty() || has_opened_device_of(required)) return 0;
+  std::cerr << "--require-device " << required << ": no test ran on a device of it (--device " << options().device
+            << ")\n";
+  return failed;
 }
 
 }  // namespace
@@ -59,10 +85,6 @@ int main(int argc, char** argv) {
     return 2;
   }
   const int code = session.run();
-  const std::string& required = options.required_backend;
-  if (code != 0 || required.empty() || kdart::test::lists_only(session) || kdart::test::has_opened_device_of(required))
-    return code;
-  std::cerr << "--require-device " << required << ": no test ran on a device of it (--device " << options.device
-            << ")\n";
-  return 1;
+  if (kdart::test::lists_only(session)) return code;
+  return kdart::test::judge(code);
 }

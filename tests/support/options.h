@@ -9,7 +9,8 @@ namespace kdart::test {
 // The folder of the test data: `--data DIR`, else tests/data under the current directory.
 [[nodiscard]] const std::filesystem::path& test_data();
 
-// The device that device tests run on: `--device ID`, else "cpu:0".
+// The device that device tests run on: `--device ID`, else "cpu:0". Tests of one that is not there are skipped, and the
+// program then exits with 4 as when all are, unless one failed: nothing was tested there.
 [[nodiscard]] const std::string& test_device();
 
 // The backend that must have run at least one test, or "": `--require-device BACKEND`. The program fails when the device
