@@ -26,6 +26,7 @@ struct Case {
   std::vector<bf16> hidden;         // [tokens, hidden_size]
   std::vector<float> recurrent_in;  // [H, D, D] key-major
   std::vector<float> conv_in;       // [3 * qkv, 4], oldest first, slot 0 zero (the file holds the 3-slot form)
+  std::vector<std::uint64_t> rows;  // of the result that `out` has, ascending; empty: all
   std::vector<float> out;           // truth, rounded to f32
   std::vector<float> recurrent_out;
   std::vector<float> conv_out;  // 4-slot form, slot 0 zero

@@ -9,6 +9,7 @@
 #include "tests/support/mini_model.h"
 #include "tests/support/options.h"
 #include "tests/unit/reference/contract_emulation.h"
+#include "tests/unit/reference/plain_layer.h"
 #include "tools/reference/cases.h"
 
 namespace kdart::reference {
@@ -70,12 +71,12 @@ TEST_CASE("reference: the per-kernel references, joined by the rounding contract
 TEST_CASE("reference: a sequence may be cut anywhere, bit for bit") {
   const KdaConfig config = test::tiny_config();
   const KdaWeights weights = random_weights(config, 5);
-  const std::uint64_t tokens = 131;  // over two internal blocks
+  const std::uint64_t tokens = 1030;  // over two internal blocks
   const auto hidden = random_hidden(config, tokens, 5);
   State whole = zero_state(config);
   const auto expected = forward(weights, hidden, tokens, whole);
   REQUIRE(expected.size() == tokens * config.hidden_size);
-  for (const std::uint64_t cut : {1U, 3U, 64U, 65U, 130U}) {
+  for (const std::uint64_t cut : {1U, 3U, 64U, 512U, 513U, 1029U}) {
     State state = zero_state(config);
     auto out = forward(weights, std::span(hidden).first(cut * config.hidden_size), cut, state);
     const auto rest = forward(weights, std::span(hidden).subspan(cut * config.hidden_size), tokens - cut, state);
@@ -84,6 +85,90 @@ TEST_CASE("reference: a sequence may be cut anywhere, bit for bit") {
     CHECK(state.recurrent == whole.recurrent);
     CHECK(state.conv == whole.conv);
   }
+}
+
+double relative(std::span<const double> x, std::span<const double> truth) {
+  REQUIRE(x.size() == truth.size());
+  double difference = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    difference += (x[i] - truth[i]) * (x[i] - truth[i]);
+    norm += truth[i] * truth[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+// Heads of both sizes, both gate laws, both forms of the output gate; sizes that fill no tile.
+std::vector<KdaConfig> shapes() {
+  std::vector<KdaConfig> result(3, test::tiny_config());
+  result[1].heads = 3;
+  result[1].head_dim = 128;
+  result[1].hidden_size = 264;
+  result[1].output_gate_rank = 0;
+  result[1].gate_law = GateLaw::lower_bound;
+  result[1].gate_lower_bound = -5.0F;
+  result[2].output_gate_bias = true;
+  result[2].hidden_size = 40;
+  return result;
+}
+
+TEST_CASE("reference: blocks and threads change nothing but the last digits") {
+  for (const KdaConfig& config : shapes()) {
+    const KdaWeights weights = random_weights(config, 3);
+    const std::uint64_t tokens = 19;
+    const auto hidden = random_hidden(config, tokens, 3);
+    const auto recurrent = random_recurrent(config, 3);
+    const auto conv = random_conv(config, 3);
+    State state{{recurrent.begin(), recurrent.end()}, {conv.begin(), conv.end()}};
+    State plain = state;
+    const auto out = forward(weights, hidden, tokens, state);
+    std::vector<double> expected;
+    for (std::size_t t = 0; t < tokens; ++t) {
+      const auto row = std::span(hidden).subspan(t * config.hidden_size, config.hidden_size);
+      const auto one = test::PlainLayer(weights).token(row, plain);
+      expected.insert(expected.end(), one.begin(), one.end());
+    }
+    CHECK(relative(out, expected) < 1e-12);
+    CHECK(relative(state.recurrent, plain.recurrent) < 1e-12);
+    CHECK(relative(state.conv, plain.conv) < 1e-12);
+  }
+}
+
+TEST_CASE("reference: some rows are those rows of all, with the same states") {
+  const KdaConfig config = test::tiny_config();
+  const KdaWeights weights = random_weights(config, 6);
+  const std::uint64_t tokens = 1100;
+  const auto hidden = random_hidden(config, tokens, 6);
+  State whole = zero_state(config);
+  const auto all = forward(weights, hidden, tokens, whole);
+  const std::vector<std::vector<std::uint64_t>> lists{{}, {0}, {511, 512}, {0, 15, 16, 700, 1099}};
+  for (const auto& rows : lists) {
+    State state = zero_state(config);
+    std::uint64_t told = 0;
+    const auto some = forward_rows(weights, hidden, tokens, state, rows, [&](std::uint64_t n) { told += n; });
+    std::vector<double> expected;
+    for (const std::uint64_t row : rows) {
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(row * config.hidden_size);
+      expected.insert(expected.end(), first, first + config.hidden_size);
+    }
+    CHECK(some == expected);
+    CHECK(state.recurrent == whole.recurrent);
+    CHECK(state.conv == whole.conv);
+    CHECK(told == tokens);
+  }
+}
+
+TEST_CASE("reference: rows that are no ascending rows of the sequence are refused") {
+  const KdaConfig config = test::tiny_config();
+  const KdaWeights weights = random_weights(config, 1);
+  const auto hidden = random_hidden(config, 4, 1);
+  State state = zero_state(config);
+  const std::vector<std::uint64_t> late{1, 4}, twice{1, 1}, back{2, 1};
+  for (const auto& rows : {late, twice, back}) {
+    expect_error(ErrorCode::invalid_argument, {"row 1 of the list", std::to_string(rows[1])},
+                 [&] { (void)forward_rows(weights, hidden, 4, state, rows); });
+  }
+  CHECK(state.recurrent == zero_state(config).recurrent);
 }
 
 TEST_CASE("reference: no tokens leave the state alone") {
