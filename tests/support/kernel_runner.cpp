@@ -67,7 +67,10 @@ std::string GuardedMemory::damage() const {
 }
 
 KernelRunner::KernelRunner(const OpenOptions& options, std::shared_ptr<const KernelSet> set)
-    : backend_(open_test_device(options)) {
+    : KernelRunner(open_test_device(options), std::move(set)) {}
+
+KernelRunner::KernelRunner(std::shared_ptr<GpuBackend> backend, std::shared_ptr<const KernelSet> set)
+    : backend_(std::move(backend)) {
   if (set == nullptr) set = KernelSet::embedded(kernels::kda_contract(), backend_->info().backend);
   set_ = backend_->load(set);
   stream_ = OwnedStream(backend_);

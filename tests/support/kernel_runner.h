@@ -84,6 +84,8 @@ class KernelRunner {
  public:
   // Opens test_device() and loads `set`, or the set that is built in.
   explicit KernelRunner(const OpenOptions& options = device_options(), std::shared_ptr<const KernelSet> set = nullptr);
+  // The same on a device that is open.
+  explicit KernelRunner(std::shared_ptr<GpuBackend> backend, std::shared_ptr<const KernelSet> set = nullptr);
 
   [[nodiscard]] const std::shared_ptr<GpuBackend>& backend() const { return backend_; }
   [[nodiscard]] const std::shared_ptr<LoadedSet>& set() const { return set_; }

@@ -60,13 +60,13 @@ struct KdaOptions {
   KdaGemm gemm = KdaGemm::automatic;  // `service` with the reference route is invalid_argument
   // Kernels to treat as absent from the set. A required one among them, or a name the contract does not have, is
   // kernel_not_found.
-  std::vector<std::string> without;
+  std::vector<std::string> without = {};
   // Tokens per chunk of the prefill recurrence: 16 or 32.
   std::uint32_t chunk = 16;
   // Splits longer prompts at chunk boundaries, exactly; rounded down to whole chunks, at least one. 0: the device's own.
   std::uint32_t max_tokens_per_launch = 0;
   // A loaded set to share between layers. Null: the set that is built in for the backend is loaded for this layer.
-  std::shared_ptr<LoadedSet> kernels;
+  std::shared_ptr<LoadedSet> kernels = {};
   // Not owned; must outlive the layer. Null costs nothing.
   KdaProfiler* profiler = nullptr;
 };

@@ -46,16 +46,17 @@ std::vector<bf16> run_sequence(const KdaLayer& layer, const Input& input, const 
   return download<bf16>(*gpu, out.get(), input.hidden.size());
 }
 
-// Two threads at once, each with its own input and calls; the bits of each alone.
-void check_two_threads(const KdaLayer& layer, const std::array<Pieces, 2>& pieces,
-                       const std::array<std::uint32_t, 2>& tokens) {
-  const std::array<Input, 2> inputs{random_input(layer.config(), tokens[0], 1),
-                                    random_input(layer.config(), tokens[1], 2)};
-  std::array<std::vector<bf16>, 2> together;
-  std::array<std::string, 2> errors;
+// Threads at once, each with its own input and calls; the bits of each alone.
+template <std::size_t count>
+void check_threads(const KdaLayer& layer, const std::array<Pieces, count>& pieces,
+                   const std::array<std::uint32_t, count>& tokens) {
+  std::array<Input, count> inputs;
+  for (std::size_t i = 0; i < count; ++i) inputs[i] = random_input(layer.config(), tokens[i], i + 1);
+  std::array<std::vector<bf16>, count> together;
+  std::array<std::string, count> errors;
   {
-    std::array<std::thread, 2> threads;
-    for (std::size_t i = 0; i < 2; ++i) {
+    std::array<std::thread, count> threads;
+    for (std::size_t i = 0; i < count; ++i) {
       threads[i] = std::thread([&, i] {
         try {
           together[i] = run_sequence(layer, inputs[i], pieces[i]);
@@ -66,7 +67,7 @@ void check_two_threads(const KdaLayer& layer, const std::array<Pieces, 2>& piece
     }
     for (std::thread& thread : threads) thread.join();
   }
-  for (std::size_t i = 0; i < 2; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     INFO("thread " << i);
     CHECK(errors[i] == "");
     CHECK(together[i] == run_sequence(layer, inputs[i], pieces[i]));
@@ -79,8 +80,20 @@ TEST_CASE("two threads share a layer, each with states of its own", "[kda][layer
   const KdaConfig config = softplus_layer();
   const KdaLayer layer(open_test_device(), reference::random_weights(config, 91));
   for (int i = 0; i < 4; ++i) {
-    check_two_threads(layer, {decode_cycle(30), Pieces{{Call::prefill, 33}, {Call::decode_k, 3}}}, {30, 36});
+    check_threads<2>(layer, {decode_cycle(30), Pieces{{Call::prefill, 33}, {Call::decode_k, 3}}}, {30, 36});
   }
+}
+
+TEST_CASE("eight threads on eight streams share a layer", "[kda][layer][threads]") {
+  const KdaLayer layer(open_test_device(), reference::random_weights(softplus_layer(), 92));
+  const std::uint32_t tokens = layer.backend()->info().type == DeviceType::cpu ? 20 : 400;
+  std::array<Pieces, 8> pieces;
+  std::array<std::uint32_t, 8> lengths{};
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    lengths[i] = tokens + i;
+    pieces[i] = i % 2 == 0 ? decode_cycle(lengths[i]) : Pieces{{Call::prefill, tokens - 3}, {Call::decode_k, i + 3}};
+  }
+  check_threads<8>(layer, pieces, lengths);
 }
 
 TEST_CASE("threads make and drop layers of one device at once", "[kda][layer][threads]") {
@@ -127,7 +140,7 @@ TEST_CASE("decode of 2 tokens and prefill of 17 at one head, on the thread engin
 
 TEST_CASE("two threads share a layer on the thread engine", "[cpu][kda][layer][threads][tsan]") {
   const KdaLayer layer(open_device("cpu:0", thread_engine()), reference::random_weights(one_head_layer(), 97));
-  check_two_threads(layer, {decode_each(1), Pieces{{Call::decode_k, 2}}}, {1, 2});
+  check_threads<2>(layer, {decode_each(1), Pieces{{Call::decode_k, 2}}}, {1, 2});
 }
 
 TEST_CASE("both CPU engines give the same bits", "[cpu][kda][layer][threads]") {
