@@ -86,6 +86,28 @@ std::uint64_t used_bytes(const TestDevice& device) {
   return memory.total - memory.free;
 }
 
+// Takes all of the device's memory but for less than 64 MiB, in pieces of a quarter of what is free and then of halves of
+// that. Each refusal says what was asked for and what is live. Nothing is written to the memory.
+std::vector<Buffer> fill_memory(const TestDevice& device, std::vector<std::uint64_t>& sizes) {
+  std::vector<Buffer> buffers;
+  sizes.clear();
+  const std::uint64_t largest = std::min(device.gpu->memory_info().free / 4, device.gpu->info().limits.allocation);
+  for (std::uint64_t piece = largest; piece >= std::uint64_t{64} << 20; piece /= 2) {
+    const Error error = error_of([&] {
+      for (int i = 0; i < 1000; ++i) {
+        buffers.emplace_back(device.gpu, piece);
+        sizes.push_back(piece);
+      }
+    });
+    INFO(error.what());
+    CHECK(error.code() == ErrorCode::out_of_device_memory);
+    const std::string message = error.what();
+    CHECK(message.find(std::to_string(piece) + " bytes on " + device.gpu->info().id) != std::string::npos);
+    CHECK(message.find(std::to_string(device.gpu->memory_info().live) + " are live") != std::string::npos);
+  }
+  return buffers;
+}
+
 }  // namespace
 
 TEST_CASE("fills of each width touch what they are told to", "[device][memory]") {
@@ -321,20 +343,30 @@ TEST_CASE("more memory than the device has is refused and leaves the device usab
 
 TEST_CASE("a device whose memory is full says so and works again afterwards", "[device][memory]") {
   const TestDevice device;
-  if (device.shares_host_memory()) SKIP("this device's memory is the host's, which other processes need");
+  if (device.shares_host_memory() || device.gpu->info().type == DeviceType::integrated)
+    SKIP("this device's memory is the host's, which other processes need");
+  const OwnedStream stream(device.gpu);
   const Buffer kept = device.upload(std::vector<std::uint32_t>(1000, 6));
+  const std::uint64_t live = device.gpu->memory_info().live;
+  std::vector<std::uint64_t> sizes;
   for (int again = 0; again < 3; ++again) {
-    std::vector<Buffer> buffers;
-    const std::uint64_t piece = std::min(device.gpu->memory_info().total / 16, std::uint64_t{2} << 30);
-    const Error error = error_of([&] {
-      for (int i = 0; i < 1000; ++i) buffers.emplace_back(device.gpu, piece);
-    });
-    CHECK(error.code() == ErrorCode::out_of_device_memory);
+    std::vector<Buffer> buffers = fill_memory(device, sizes);
     CHECK(buffers.size() >= 4);
+    const std::uint64_t large = std::uint64_t{256} << 20;
+    CHECK(error_of([&] { static_cast<void>(device.gpu->alloc_async(large, stream.get())); }).code() ==
+          ErrorCode::out_of_device_memory);
     CHECK(device.download(kept) == std::vector<std::uint32_t>(1000, 6));
+    buffers.clear();
+    CHECK(device.gpu->memory_info().live == live);
+    CHECK(device.canary());
+
+    // What there was room for, there is room for again.
+    for (const std::uint64_t bytes : sizes) buffers.emplace_back(device.gpu, bytes);
+    CHECK(buffers.size() == sizes.size());
     buffers.clear();
     CHECK(device.canary());
   }
+  CHECK(device.download(kept) == std::vector<std::uint32_t>(1000, 6));
 }
 
 TEST_CASE("a thousand allocations and frees lose nothing", "[device][memory]") {
