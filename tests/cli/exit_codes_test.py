@@ -93,6 +93,10 @@ class Usage(ProbeTest):
             ["layer", model, "--layer", "first"],
             ["layer", model, "--cases", model / "cases.safetensors", "--tokens", "3"],
             ["layer", model, "--cases", model / "cases.safetensors", "--seed", "3"],
+            ["layer", model, "--cases", model / "cases.safetensors", "--sample-rows", "3"],
+            ["layer", model, "--sample-rows", "0"],
+            ["layer", model, "--sample-rows", "some"],
+            ["layer", model, "--sample-rows", ""],
             ["report", "--mode", "all"],
         ):
             with self.subTest(arguments=arguments):

@@ -10,14 +10,15 @@ MODEL = "kimi-linear-mini"
 MODES = ["decode", "decode_k", "prefill", "prefill_split"]
 OPTIONAL = ["dense_gemv_bf16_batchm", "recurrent_smem"]
 ROW = ["case", "mode", "tokens", "route", "out_rel_l2", "recurrent_rel_l2", "conv_max_excess", "finite",
-       "bits_equal_decode", "bits_equal_recurrent", "bounds", "pass", "seconds_per_token"]
+       "bits_equal_decode", "bits_equal_recurrent", "bounds", "pass", "seconds_per_token",
+       "out_sha256", "state_sha256"]
 
 
 class Layer(ProbeTest):
     def test_the_document(self):
         document = self.check_json("layer", golden(MODEL), "--seed", "5")
         self.assertEqual(list(document), ["schema", "command", "device", "model", "layer", "kernel_set",
-                                          "recurrent_kernel", "results", "pass"])
+                                          "recurrent_kernel", "sample_rows", "truth_seconds", "results", "pass"])
         self.assertEqual(document["command"], "layer")
         self.assertEqual(document["device"], "cpu:0")
         self.assertEqual(document["model"], str(golden(MODEL)))
@@ -35,6 +36,35 @@ class Layer(ProbeTest):
             self.assertLessEqual(row["recurrent_rel_l2"], row["bounds"]["recurrent"])
             self.assertLessEqual(row["conv_max_excess"], 0)
             self.assertGreater(row["seconds_per_token"], 0)
+
+    def test_hashes_are_those_of_the_bits(self):
+        rows = self.check_json("layer", golden(MODEL), "--seed", "5")["results"]
+        for row in rows:
+            self.assertRegex(row["out_sha256"], "^[0-9a-f]{64}$")
+            self.assertRegex(row["state_sha256"], "^[0-9a-f]{64}$")
+        decode, decode_k, prefill, split = [(row["out_sha256"], row["state_sha256"]) for row in rows]
+        self.assertEqual(decode, decode_k)
+        self.assertNotEqual(decode, prefill)
+        self.assertNotEqual(split, prefill)  # four runs behind one another
+        again = self.check_json("layer", golden(MODEL), "--seed", "5")["results"]
+        self.assertEqual([row["state_sha256"] for row in again], [row["state_sha256"] for row in rows])
+
+    def test_a_sample_of_the_rows(self):
+        arguments = ["layer", "--geometry", "2,64,128", "--tokens", "600", "--mode", "prefill", "--seed", "4"]
+        whole = self.check_json(*arguments)
+        self.assertIsNone(whole["sample_rows"])
+        self.assertGreater(whole["truth_seconds"], 0)
+        document = self.check_json(*arguments, "--sample-rows", "20")
+        rows = document["sample_rows"]
+        self.assertEqual((len(rows), len(set(rows)), rows), (20, 20, sorted(rows)))
+        self.assertTrue({0, 15, 16, 31, 32, 591, 592, 599} <= set(rows))
+        sampled, all_of_it = document["results"][0], whole["results"][0]
+        self.assertNotEqual(sampled["out_rel_l2"], all_of_it["out_rel_l2"])
+        for member in ("recurrent_rel_l2", "conv_max_excess", "out_sha256", "state_sha256", "pass"):
+            self.assertEqual(sampled[member], all_of_it[member])
+        every = self.check_json(*arguments, "--sample-rows", "601")
+        self.assertEqual(every["sample_rows"], list(range(600)))
+        self.assertEqual(every["results"][0]["out_rel_l2"], all_of_it["out_rel_l2"])
 
     def test_where_bits_are_compared(self):
         rows = self.check_json("layer", golden(MODEL))["results"]

@@ -29,7 +29,8 @@ constexpr std::uint32_t most_repeats = 100000;
 // Every flag's value as it is written; taken apart after parsing.
 struct Raw {
   std::string format = "text", output, kernel_set;
-  std::string device, set, target, model, geometry, layer, cases, mode = "all", route = "auto", tokens, seed;
+  std::string device, set, target, model, geometry, layer, cases, mode = "all", route = "auto", tokens, seed,
+                                                                  sample_rows;
   std::vector<std::string> without;
   std::vector<std::string> geometries, token_lists;  // of bench
   std::string repeats;
@@ -143,14 +144,16 @@ void add_kernels(CLI::App& app, Raw& raw) {
 }
 
 void add_layer(CLI::App& app, Raw& raw) {
-  CLI::App& verb = add_verb(app, "layer", "Run a KDA layer and check it against float64 truth",
-                            "Examples:\n"
-                            "  kda-probe layer model --cases model/cases.safetensors --mode all --format json\n"
-                            "  kda-probe layer model --layer 3 --device cpu:0 --tokens 100 --seed 7\n"
-                            "  kda-probe layer --geometry glm-5.3-flash --seed 1 --mode decode --tokens 4\n"
-                            "  kda-probe layer --geometry glm-5.3-flash --seed 1 --mode prefill --tokens 64\n"
-                            "  kda-probe layer model --without recurrent_smem,dense_gemv_bf16_batchm",
-                            raw);
+  CLI::App& verb =
+      add_verb(app, "layer", "Run a KDA layer and check it against float64 truth",
+               "Examples:\n"
+               "  kda-probe layer model --cases model/cases.safetensors --mode all --format json\n"
+               "  kda-probe layer model --layer 3 --device cpu:0 --tokens 100 --seed 7\n"
+               "  kda-probe layer --geometry glm-5.3-flash --seed 1 --mode decode --tokens 4\n"
+               "  kda-probe layer --geometry glm-5.3-flash --seed 1 --mode prefill --tokens 64\n"
+               "  kda-probe layer --geometry glm-5.3-flash --mode prefill --tokens 65536 --sample-rows 64\n"
+               "  kda-probe layer model --without recurrent_smem,dense_gemv_bf16_batchm",
+               raw);
   CLI::Option* model = verb.add_option("MODEL_DIR", raw.model, "Folder with config.json and safetensors files");
   CLI::Option* geometry = verb.add_option("--geometry", raw.geometry, "A layer of this size with random weights");
   geometry->type_name(detail::format("{}|HEADS,DIM,HIDDEN", fmt::join(geometry_names(), "|")))->excludes(model);
@@ -172,6 +175,9 @@ void add_layer(CLI::App& app, Raw& raw) {
   verb.add_option("--tokens", raw.tokens, "Length of the random input [17]")->type_name("T")->excludes(cases);
   verb.add_option("--seed", raw.seed, "Seed of the random input, and of a geometry's weights [0]")
       ->type_name("S")
+      ->excludes(cases);
+  verb.add_option("--sample-rows", raw.sample_rows, "Compare so many rows of the output, not all: for long inputs")
+      ->type_name("N")
       ->excludes(cases);
 }
 
@@ -269,6 +275,7 @@ LayerOptions layer_options(const Raw& raw) {
     options.tokens = number32("--tokens", raw.tokens, raw.mode == to_string(Mode::prefill_split) ? 2 : 1);
   }
   options.seed = seed(raw);
+  if (!raw.sample_rows.empty()) options.sample_rows = number32("--sample-rows", raw.sample_rows, 1);
   options.kernel_set = directory(raw.kernel_set);
   return options;
 }

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/runtime/sha256.h"
+
 namespace kdart::probe {
 namespace {
 
@@ -13,6 +15,9 @@ constexpr std::size_t window = 4;  // slots per channel of a convolution state
 
 bool all_finite(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+}
+bool all_finite(std::span<const bf16> values) {
+  return std::all_of(values.begin(), values.end(), [](bf16 x) { return std::isfinite(to_float(x)); });
 }
 
 bool window_finite(std::span<const float> conv) {
@@ -30,16 +35,40 @@ bool same_bits(float a, float b) noexcept {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
 
+// The rows that the truth has, in f32.
+std::vector<float> rows_of(std::span<const bf16> out, const reference::Case& truth) {
+  std::vector<float> result;
+  result.reserve(truth.out.size());
+  const auto append = [&](std::span<const bf16> values) {
+    for (const bf16 x : values) result.push_back(to_float(x));
+  };
+  if (truth.rows.empty()) append(out);
+  const std::size_t width = truth.rows.empty() ? 0 : truth.out.size() / truth.rows.size();
+  for (const std::uint64_t row : truth.rows) append(out.subspan(row * width, width));
+  return result;
+}
+
 }  // namespace
 
+std::string RunResult::out_sha256() const {
+  return detail::sha256_hex(std::as_bytes(std::span(out)));
+}
+
+std::string RunResult::state_sha256() const {
+  std::vector<float> values = recurrent;
+  values.reserve(recurrent.size() + conv.size());
+  for (std::size_t i = 0; i < conv.size(); ++i) {
+    if (i % window != 0) values.push_back(conv[i]);
+  }
+  return detail::sha256_hex(std::as_bytes(std::span(values)));
+}
+
 Figures measure(const RunResult& run, const reference::Case& truth) {
-  std::vector<float> out(run.out.size());
-  std::transform(run.out.begin(), run.out.end(), out.begin(), [](bf16 x) { return to_float(x); });
   Figures figures;
-  figures.out_rel_l2 = reference::relative_l2(out, truth.out);
+  figures.out_rel_l2 = reference::relative_l2(rows_of(run.out, truth), truth.out);
   figures.recurrent_rel_l2 = reference::relative_l2(run.recurrent, truth.recurrent_out);
   figures.conv_max_excess = reference::conv_max_excess(run.conv, truth.conv_out);
-  figures.finite = all_finite(out) && all_finite(run.recurrent) && window_finite(run.conv);
+  figures.finite = all_finite(run.out) && all_finite(run.recurrent) && window_finite(run.conv);
   return figures;
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kdart/bf16.h"
@@ -17,6 +18,10 @@ struct RunResult {
   std::vector<float> recurrent;  // [H, D, D] key-major
   std::vector<float> conv;       // [3 * qkv, 4]; slot 0 means nothing
   double seconds = 0.0;          // from the first call to the end of its stream
+
+  [[nodiscard]] std::string out_sha256() const;
+  // Of the recurrent state, and after it the window's slots 1..3.
+  [[nodiscard]] std::string state_sha256() const;
 };
 
 // NaN stands for a figure that is not finite.
@@ -27,6 +32,7 @@ struct Figures {
   bool finite = true;  // every element of out and of both states (the window's slot 0 apart)
 };
 
+// `out` is compared in the rows that the truth has; it must be finite in all.
 [[nodiscard]] Figures measure(const RunResult& run, const reference::Case& truth);
 // Per figure the worse of the two; NaN is worse than any number.
 [[nodiscard]] Figures worse(const Figures& a, const Figures& b) noexcept;

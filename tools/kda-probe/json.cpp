@@ -112,7 +112,9 @@ Json row(const ResultRow& r) {
           {"bits_equal_recurrent", or_null(r.bits_equal_recurrent)},
           {"bounds", {{"out", r.bounds.out}, {"recurrent", r.bounds.recurrent}}},
           {"pass", r.pass},
-          {"seconds_per_token", r.seconds_per_token}};
+          {"seconds_per_token", r.seconds_per_token},
+          {"out_sha256", r.out_sha256},
+          {"state_sha256", r.state_sha256}};
 }
 
 Json rows(const std::vector<ResultRow>& results) {
@@ -168,6 +170,8 @@ Json to_document(const LayerResult& result) {
   json["layer"] = or_null(result.layer);
   json["kernel_set"] = {{"name", result.set.name}, {"version", result.set.version}};
   json["recurrent_kernel"] = result.recurrent_kernel;
+  json["sample_rows"] = or_null(result.sample_rows);
+  json["truth_seconds"] = or_null(result.truth_seconds);
   json["results"] = rows(result.rows);
   json["pass"] = result.pass();
   return json;

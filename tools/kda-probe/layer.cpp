@@ -1,5 +1,6 @@
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "kdart/kda_kernels.h"
 #include "kernel_sets.h"
 #include "progress.h"
+#include "sample_rows.h"
 #include "tools/reference/random_model.h"
 
 namespace kdart::probe {
@@ -88,6 +90,7 @@ KdaOptions layer_options(const LayerOptions& options, std::shared_ptr<LoadedSet>
 struct Prepared {
   LayerRunner runner;
   std::vector<reference::Case> cases;
+  std::optional<double> truth_seconds;
 };
 
 Prepared prepare(const LayerOptions& options, Source source, std::vector<reference::Case> cases,
@@ -101,11 +104,15 @@ Prepared prepare(const LayerOptions& options, Source source, std::vector<referen
   // The layer first: a refusal should not wait for the truth.
   LayerRunner runner =
       during(Stage::running, [&] { return LayerRunner(backend, std::move(workspace), weights, layer_options); });
-  if (cases.empty()) {
-    progress.start("computing the float64 truth", 0);
-    cases.push_back(random_case(weights, options.tokens, options.seed));
-  }
-  return {std::move(runner), std::move(cases)};
+  if (!cases.empty()) return {std::move(runner), std::move(cases), std::nullopt};
+  progress.start("float64 truth", options.tokens);
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::uint64_t> rows;
+  if (options.sample_rows) rows = sample_rows(options.tokens, *options.sample_rows, options.seed);
+  cases.push_back(random_case(weights, options.tokens, options.seed, std::move(rows),
+                              [&](std::uint64_t tokens) { progress.advance(tokens); }));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return {std::move(runner), std::move(cases), seconds};
 }
 
 }  // namespace
@@ -124,11 +131,15 @@ LayerResult run_layer(const LayerOptions& options) {
   Progress progress;
   std::uint32_t longest = 0;
   for (const std::uint32_t length : tokens) longest = std::max(longest, longest_piece(options.modes, length));
-  KdaWorkspace workspace = during(Stage::running, [&] { return KdaWorkspace(backend, source.config, longest); });
+  KdaWorkspace workspace = during(Stage::running, [&] {
+    return KdaWorkspace(backend, source.config, longest, backend->info().limits.max_tokens_per_launch);
+  });
   Prepared prepared = prepare(options, std::move(source), std::move(cases), backend, std::move(workspace),
                               layer_options(options, std::move(kernels)), progress);
   LayerRunner& runner = prepared.runner;
   result.recurrent_kernel = runner.layer().recurrent_kernel();
+  result.truth_seconds = prepared.truth_seconds;
+  if (options.sample_rows) result.sample_rows = prepared.cases.front().rows;
 
   std::uint64_t work = 0;
   for (const std::uint32_t length : tokens) work += runner.work(length, options.modes);

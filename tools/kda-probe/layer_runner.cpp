@@ -4,8 +4,9 @@
 #include <chrono>
 #include <utility>
 
+#include "core/runtime/sha256.h"
+#include "sample_rows.h"
 #include "tools/reference/random_model.h"
-#include "tools/reference/reference.h"
 
 namespace kdart::probe {
 namespace {
@@ -20,6 +21,16 @@ std::optional<KdaLayer> make_other(const KdaLayer& layer, const std::shared_ptr<
   options.kernels = layer.kernels();
   options.without.emplace_back(other_than_recurrent);
   return KdaLayer(weights, std::move(options));
+}
+
+// Behind those of earlier runs of the row.
+void take_hashes(ResultRow& row, const RunResult& run) {
+  row.out_sha256 += run.out_sha256();
+  row.state_sha256 += run.state_sha256();
+}
+
+std::string hash_of(const std::string& text) {
+  return detail::sha256_hex(std::as_bytes(std::span(text)));
 }
 
 std::vector<float> rounded(const std::vector<double>& values) {
@@ -95,6 +106,7 @@ ResultRow LayerRunner::run_decode(const Sequence& sequence, const RunResult& dec
   ResultRow row;
   row.mode = Mode::decode;
   row.figures = measure(decoded, sequence.truth);
+  take_hashes(row, decoded);
   row.seconds_per_token = decoded.seconds / sequence.tokens;
   row.bits_equal_recurrent =
       equals_other_recurrent(sequence, plan(Mode::decode, sequence.tokens).front(), decoded, on_tokens);
@@ -107,6 +119,7 @@ ResultRow LayerRunner::run_decode_k(const Sequence& sequence, const RunResult& d
   ResultRow row;
   row.mode = Mode::decode_k;
   row.figures = measure(result, sequence.truth);
+  take_hashes(row, result);
   row.seconds_per_token = result.seconds / sequence.tokens;
   row.bits_equal_decode = bits_equal(result, decoded);
   row.bits_equal_recurrent = equals_other_recurrent(sequence, pieces, result, on_tokens);
@@ -122,7 +135,12 @@ ResultRow LayerRunner::run_prefill(const Sequence& sequence, Mode mode, const On
     const RunResult result = execute(layer_, sequence, runs[i], on_tokens);
     const Figures figures = measure(result, sequence.truth);
     row.figures = i == 0 ? figures : worse(row.figures, figures);
+    take_hashes(row, result);
     row.seconds_per_token += result.seconds / sequence.tokens / static_cast<double>(runs.size());
+  }
+  if (runs.size() > 1) {
+    row.out_sha256 = hash_of(row.out_sha256);
+    row.state_sha256 = hash_of(row.state_sha256);
   }
   return row;
 }
@@ -180,7 +198,8 @@ void LayerRunner::submit(const KdaLayer& layer, const Sequence& sequence, const 
   }
 }
 
-reference::Case random_case(const KdaWeights& weights, std::uint32_t tokens, std::uint64_t seed) {
+reference::Case random_case(const KdaWeights& weights, std::uint32_t tokens, std::uint64_t seed,
+                            std::vector<std::uint64_t> rows, const reference::OnTokens& on_tokens) {
   const KdaConfig& config = weights.config;
   reference::Case result;
   result.name = "random";
@@ -189,10 +208,12 @@ reference::Case random_case(const KdaWeights& weights, std::uint32_t tokens, std
   result.recurrent_in = reference::random_recurrent(config, seed);
   result.conv_in = reference::random_conv(config, seed);
   result.bounds = reference::base_bounds(tokens);
+  result.rows = std::move(rows);
 
   reference::State state{{result.recurrent_in.begin(), result.recurrent_in.end()},
                          {result.conv_in.begin(), result.conv_in.end()}};
-  result.out = rounded(reference::forward(weights, result.hidden, tokens, state));
+  const std::vector<std::uint64_t> wanted = result.rows.empty() ? sample_rows(tokens, tokens, seed) : result.rows;
+  result.out = rounded(reference::forward_rows(weights, result.hidden, tokens, state, wanted, on_tokens));
   result.recurrent_out = rounded(state.recurrent);
   result.conv_out = rounded(state.conv);
   return result;

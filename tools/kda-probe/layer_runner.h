@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "kdart/owned.h"
 #include "modes.h"
 #include "tools/reference/cases.h"
+#include "tools/reference/reference.h"
 
 namespace kdart::probe {
 
@@ -28,6 +30,8 @@ struct ResultRow {
   OutBounds bounds;
   bool pass = false;
   double seconds_per_token = 0.0;
+  // Of what the run left; of prefill_split, of the hashes of all its runs behind one another.
+  std::string out_sha256, state_sha256;
 };
 
 // Called when a layer call has finished, with the number of tokens it took. Empty: the calls of a run are submitted one
@@ -71,7 +75,10 @@ class LayerRunner {
   KdaState state_;
 };
 
-// Seeded random input for a layer, with its truth from the float64 reference and the base bounds.
-[[nodiscard]] reference::Case random_case(const KdaWeights& weights, std::uint32_t tokens, std::uint64_t seed);
+// Seeded random input for a layer, with its truth from the float64 reference and the base bounds. `rows` (ascending, below
+// `tokens`): those of the result that the truth has; empty: all.
+[[nodiscard]] reference::Case random_case(const KdaWeights& weights, std::uint32_t tokens, std::uint64_t seed,
+                                          std::vector<std::uint64_t> rows = {},
+                                          const reference::OnTokens& on_tokens = {});
 
 }  // namespace kdart::probe

@@ -52,8 +52,9 @@ struct LayerOptions {
   std::vector<Mode> modes;
   KdaRoute route = KdaRoute::automatic;
   std::vector<std::string> without;
-  std::uint32_t tokens = 17;  // of the random input
-  std::uint64_t seed = 0;     // of the random input, and of the weights of a geometry
+  std::uint32_t tokens = 17;                 // of the random input
+  std::uint64_t seed = 0;                    // of the random input, and of the weights of a geometry
+  std::optional<std::uint32_t> sample_rows;  // of the output that are compared; unset: all
   KernelSetDirectory kernel_set;
 };
 

@@ -193,6 +193,10 @@ std::string render(const LayerResult& result) {
   if (result.layer) facts.add("layer", std::to_string(*result.layer));
   facts.add("kernel set", set_text(result.set));
   facts.add("recurrent kernel", result.recurrent_kernel);
+  if (result.sample_rows && !result.rows.empty()) {
+    facts.add("rows of out compared",
+              detail::format("{} of {}", result.sample_rows->size(), result.rows.front().tokens));
+  }
   return facts.text() + "\n" + rows_text(result.rows) +
          "\nout, state: relative L2 error against float64; conv excess: at most 0; '= x': the same bits as x\n" +
          verdict(result);

@@ -52,6 +52,36 @@ TEST_CASE("the error is relative to the whole tensor", "[probe]") {
   CHECK_FALSE(within_base_bounds(figures));
 }
 
+TEST_CASE("only the rows that the truth has are compared but all must be finite", "[probe]") {
+  Sample s = exact();
+  s.truth.rows = {1};
+  s.truth.out = {0.0F, 12.0F};
+  s.run.out[0] = to_bf16(100.0F);
+  CHECK(measure(s.run, s.truth).out_rel_l2 == 0.0);
+  s.run.out[2] = to_bf16(3.0F);
+  CHECK(measure(s.run, s.truth).out_rel_l2 == 0.25);
+  s.run.out[0] = to_bf16(nan);
+  CHECK_FALSE(measure(s.run, s.truth).finite);
+}
+
+TEST_CASE("a hash tells runs apart by any bit but those of slot 0", "[probe]") {
+  const RunResult run = exact().run;
+  RunResult other = run;
+  other.conv[0] = nan;
+  CHECK(other.out_sha256() == run.out_sha256());
+  CHECK(other.state_sha256() == run.state_sha256());
+  other.out[2] = to_bf16(-0.0F);
+  CHECK(other.out_sha256() != run.out_sha256());
+  other.conv[1] = std::nextafter(1.0F, 2.0F);
+  CHECK(other.state_sha256() != run.state_sha256());
+  other = run;
+  other.recurrent[0] = -1.0F;
+  CHECK(other.state_sha256() != run.state_sha256());
+  RunResult one;
+  one.out = {bf16{0x6261}};
+  CHECK(one.out_sha256() == "fb8e20fc2e4c3f248c60c39bd652f3c1347298bb977b8b4d5903b85055620603");  // of "ab"
+}
+
 TEST_CASE("a figure over its bound fails alone", "[probe]") {
   const Figures good{0.0048, 0.0045, 0.0, true};
   CHECK(within_base_bounds(good));

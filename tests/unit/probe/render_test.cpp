@@ -29,6 +29,8 @@ ResultRow row(Mode mode, bool pass) {
   r.bounds = {0.0048, 0.0045};
   r.pass = pass;
   r.seconds_per_token = 0.5;
+  r.out_sha256 = "0a";
+  r.state_sha256 = "0b";
   return r;
 }
 
@@ -39,7 +41,7 @@ LayerResult layer_result(std::vector<ResultRow> rows) {
 TEST_CASE("JSON of layer has the documented members in the documented order", "[probe]") {
   const Json json = Json::parse(to_json(Result(layer_result({row(Mode::decode, true)}))));
   CHECK(keys(json) == std::vector<std::string>{"schema", "command", "device", "model", "layer", "kernel_set",
-                                               "recurrent_kernel", "results", "pass"});
+                                               "recurrent_kernel", "sample_rows", "truth_seconds", "results", "pass"});
   CHECK(json["schema"] == "kdart.probe/1");
   CHECK(json["command"] == "layer");
   CHECK(json["layer"] == 3);
@@ -48,13 +50,29 @@ TEST_CASE("JSON of layer has the documented members in the documented order", "[
   const Json& result = json["results"][0];
   CHECK(keys(result) == std::vector<std::string>{"case", "mode", "tokens", "route", "out_rel_l2", "recurrent_rel_l2",
                                                  "conv_max_excess", "finite", "bits_equal_decode",
-                                                 "bits_equal_recurrent", "bounds", "pass", "seconds_per_token"});
+                                                 "bits_equal_recurrent", "bounds", "pass", "seconds_per_token",
+                                                 "out_sha256", "state_sha256"});
   CHECK(result["route"] == "reference");
   CHECK(result["out_rel_l2"] == 0.001);
   CHECK(result["conv_max_excess"] == -0.25);
+  CHECK(result["out_sha256"] == "0a");
+  CHECK(result["state_sha256"] == "0b");
   CHECK(result["bits_equal_decode"].is_null());
   CHECK(result["bits_equal_recurrent"].is_null());
   CHECK(result["bounds"] == Json{{"out", 0.0048}, {"recurrent", 0.0045}});
+}
+
+TEST_CASE("the rows that were compared stand in JSON and their number in text", "[probe]") {
+  LayerResult result = layer_result({row(Mode::prefill, true)});
+  const Json all = Json::parse(to_json(Result(result)));
+  CHECK(all["sample_rows"].is_null());
+  CHECK(all["truth_seconds"].is_null());
+  result.sample_rows = {0, 3, 16};
+  result.truth_seconds = 1.5;
+  const Json some = Json::parse(to_json(Result(result)));
+  CHECK(some["sample_rows"] == Json::array({0, 3, 16}));
+  CHECK(some["truth_seconds"] == 1.5);
+  CHECK_THAT(to_text(Result(result)), ContainsSubstring("3 of 17"));
 }
 
 TEST_CASE("a figure that is not finite is null in JSON and said in text", "[probe]") {
