@@ -80,7 +80,8 @@ TEST_CASE("requiring another backend than that of the device is an error", "[dev
 }
 
 TEST_CASE("a device that cannot be is an error and no skip", "[device][no-device]") {
-  for (const char* id : {"cpu:1", "nothing:0", "vulkan:x", ""}) {
+  // Catch2 drops an empty argument and would take the next one for the device.
+  for (const char* id : {"cpu:1", "nothing:0", "vulkan:x", ":"}) {
     const ChildResult child = run({"--device", id});
     INFO(id << '\n' << child.output);
     CHECK(child.code != 0);

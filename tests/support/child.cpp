@@ -12,11 +12,15 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 
 #include "tests/support/options.h"
 
 namespace kdart::test {
 namespace {
+
+// Set in every child, which may start none of its own: a mistaken argument could have it run this very test again.
+constexpr const char* child_mark = "KDART_TEST_CHILD";
 
 // Starts `program`, with both its outputs going to `output`.
 pid_t start(const char* program, std::vector<std::string> arguments, int output) {
@@ -24,12 +28,17 @@ pid_t start(const char* program, std::vector<std::string> arguments, int output)
   argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
+  std::string mark = std::string(child_mark) + "=1";
+  std::vector<char*> environment{mark.data()};
+  for (char** variable = environ; *variable != nullptr; ++variable) environment.push_back(*variable);
+  environment.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   REQUIRE(posix_spawn_file_actions_init(&actions) == 0);
   const bool redirected = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO) == 0 &&
                           posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO) == 0;
   pid_t child = -1;
-  const int error = redirected ? posix_spawn(&child, program, &actions, nullptr, argv.data(), environ) : ENOMEM;
+  const int error =
+      redirected ? posix_spawn(&child, program, &actions, nullptr, argv.data(), environment.data()) : ENOMEM;
   posix_spawn_file_actions_destroy(&actions);
   REQUIRE(error == 0);
   return child;
@@ -54,6 +63,7 @@ bool read_all(int input, std::chrono::steady_clock::time_point end, std::string&
 }  // namespace
 
 ChildResult run_test_program(std::vector<std::string> arguments, unsigned seconds) {
+  if (std::getenv(child_mark) != nullptr) FAIL("a child process started by a test starts no other");
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   const std::string program = "/proc/self/exe";
   arguments.insert(arguments.begin(), {program, "--data", test_data().string()});

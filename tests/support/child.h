@@ -13,7 +13,7 @@ struct ChildResult {
 };
 
 // Runs the program with these arguments and the parent's --data, and waits. A child that takes longer than `seconds` is
-// killed. Fails the test when it cannot be started.
+// killed. Fails the test when it cannot be started, and in such a child itself.
 [[nodiscard]] ChildResult run_test_program(std::vector<std::string> arguments, unsigned seconds = 120);
 // One case, a hidden one as a rule, on the device under test.
 [[nodiscard]] ChildResult run_test_case(const std::string& name);
