@@ -13,11 +13,11 @@ struct PtxIsa {
 };
 
 // In ascending order.
-inline constexpr std::array<PtxIsa, 20> ptx_isas{{
+inline constexpr std::array<PtxIsa, 23> ptx_isas{{
     {70, 11000, 450}, {71, 11010, 455}, {72, 11020, 460}, {73, 11030, 465}, {74, 11040, 470}, {75, 11050, 495},
     {76, 11060, 510}, {77, 11070, 515}, {78, 11080, 520}, {80, 12000, 525}, {81, 12010, 530}, {82, 12020, 535},
     {83, 12030, 545}, {84, 12040, 550}, {85, 12050, 555}, {86, 12070, 565}, {87, 12080, 570}, {88, 12090, 575},
-    {90, 13000, 580}, {91, 13010, 590},
+    {90, 13000, 580}, {91, 13010, 590}, {92, 13020, 595}, {93, 13030, 610}, {94, 13040, 615},
 }};
 
 // The newest PTX ISA that a driver of this CUDA version takes; 0 before the table. A version later than the table counts as
