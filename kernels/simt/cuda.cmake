@@ -22,6 +22,25 @@ execute_process(COMMAND "${KDART_NVCC}" --version OUTPUT_VARIABLE kda_nvcc_versi
 string(REGEX MATCH "V([0-9.]+)" kda_nvcc_version "${kda_nvcc_version}")
 set(kda_nvcc_version "${CMAKE_MATCH_1}")
 
+# Which targets it knows differs from one release to the next.
+execute_process(COMMAND "${KDART_NVCC}" --list-gpu-code OUTPUT_VARIABLE kda_nvcc_targets ERROR_QUIET)
+execute_process(COMMAND "${KDART_NVCC}" --list-gpu-arch OUTPUT_VARIABLE kda_nvcc_ptx_targets ERROR_QUIET)
+string(REGEX MATCHALL "[a-z]+_[0-9]+" kda_nvcc_targets "${kda_nvcc_targets} ${kda_nvcc_ptx_targets}")
+set(kda_cuda_unknown ${KDART_CUDA_TARGETS})
+list(TRANSFORM kda_cuda_unknown PREPEND "sm_")
+list(APPEND kda_cuda_unknown "compute_${KDART_CUDA_PTX_TARGET}")
+list(TRANSFORM kda_cuda_unknown REPLACE "[af]$" "") # sm_90a and sm_100f come with the plain one, and are not listed
+list(REMOVE_ITEM kda_cuda_unknown "" ${kda_nvcc_targets})
+if(kda_cuda_unknown)
+  list(JOIN kda_cuda_unknown " " kda_cuda_unknown)
+  set(kda_cuda_unknown "nvcc ${kda_nvcc_version} (${KDART_NVCC}) does not know ${kda_cuda_unknown}")
+  if(KDART_KERNELS_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "KDART_KERNELS_CUDA is ON, and ${kda_cuda_unknown}; KDART_CUDA_TARGETS says what to build")
+  endif()
+  kdart_note("no CUDA kernel set: ${kda_cuda_unknown}")
+  return()
+endif()
+
 set(kda_cuda_folder "${kda_kernel_sets}/kda-cuda")
 file(MAKE_DIRECTORY "${kda_cuda_folder}")
 set(kda_cuda_arguments --symbol-prefix kdart_ --tool "nvcc=${kda_nvcc_version}")
