@@ -82,12 +82,14 @@ struct Section {
   std::string_view name;
 };
 
-std::string_view name_at(const Image& image, const Elf64_Shdr& names, std::uint64_t offset) {
-  const auto table = image.part(names.sh_offset, names.sh_size, "the table of section names");
-  if (offset >= table.size()) image.refuse("a section's name should be at {} of {} bytes", offset, table.size());
+// The name at `offset` of a table of names.
+std::string_view name_at(const Image& image, const Elf64_Shdr& names, std::uint64_t offset, std::string_view what) {
+  const auto table = image.part(names.sh_offset, names.sh_size, "a table of names");
+  if (offset >= table.size())
+    image.refuse("the name of {} should be at {} of a table of {} bytes", what, offset, table.size());
   const std::string_view rest(reinterpret_cast<const char*>(table.data()) + offset, table.size() - offset);
   const std::size_t end = rest.find('\0');
-  if (end == std::string_view::npos) image.refuse("the name of a section does not end");
+  if (end == std::string_view::npos) image.refuse("the name of {} does not end", what);
   return rest.substr(0, end);
 }
 
@@ -102,7 +104,7 @@ std::vector<Section> read_sections(const Image& image, const Elf64_Ehdr& header)
   std::vector<Section> sections;
   for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
     Section section{section_at(i), {}};
-    section.name = name_at(image, names, section.header.sh_name);
+    section.name = name_at(image, names, section.header.sh_name, "a section");
     if (section.header.sh_type != SHT_NOBITS && section.header.sh_type != SHT_NULL)
       static_cast<void>(image.part(section.header.sh_offset, section.header.sh_size, section.name));
     sections.push_back(section);
@@ -115,6 +117,21 @@ void check_segments(const Image& image, const Elf64_Ehdr& header) {
     if (header.e_phoff > UINT64_MAX - i * sizeof(Elf64_Phdr)) image.refuse("its program headers are past all bytes");
     const auto segment = image.read<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr), "a program header");
     static_cast<void>(image.part(segment.p_offset, segment.p_filesz, "a segment"));
+  }
+}
+
+// What the driver looks kernels up in. Each symbol's name and section are there.
+void check_symbols(const Image& image, const std::vector<Section>& sections, const Section& table) {
+  if (table.header.sh_entsize != sizeof(Elf64_Sym))
+    image.refuse("{}: its symbols have {} bytes, expected {}", table.name, table.header.sh_entsize, sizeof(Elf64_Sym));
+  if (table.header.sh_link >= sections.size())
+    image.refuse("{}: its names are in section {} of {}", table.name, table.header.sh_link, sections.size());
+  const Elf64_Shdr& names = sections[table.header.sh_link].header;
+  for (std::uint64_t at = 0; at < table.header.sh_size; at += sizeof(Elf64_Sym)) {
+    const auto symbol = image.read<Elf64_Sym>(table.header.sh_offset + at, table.name);  // the sum was looked at
+    static_cast<void>(name_at(image, names, symbol.st_name, "a symbol"));
+    if (symbol.st_shndx < SHN_LORESERVE && symbol.st_shndx >= sections.size())
+      image.refuse("{}: a symbol of section {} of {}", table.name, symbol.st_shndx, sections.size());
   }
 }
 
@@ -179,6 +196,7 @@ Cubin read_cubin(std::span<const std::byte> bytes, std::string_view file) {
 
   std::set<std::string_view> code;
   for (const Section& section : sections) {
+    if (section.header.sh_type == SHT_SYMTAB) check_symbols(image, sections, section);
     if (section.name.starts_with(code_prefix)) code.insert(section.name.substr(code_prefix.size()));
   }
 

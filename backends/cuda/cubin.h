@@ -26,7 +26,8 @@ struct Cubin {
   [[nodiscard]] const CubinKernel* find(std::string_view symbol) const noexcept;
 };
 
-// Reads an untrusted image: header, section headers, sections, names and the kernels' attributes all lie within the bytes.
+// Reads an untrusted image: header, section headers, sections, symbols, names and the kernels' attributes all lie within the
+// bytes.
 // Pure. Throws Error(invalid_image) that names `file` and what is wrong.
 [[nodiscard]] Cubin read_cubin(std::span<const std::byte> bytes, std::string_view file);
 
