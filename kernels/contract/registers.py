@@ -13,8 +13,8 @@ _HEAD = """\
 # Registers of the CUDA kernels
 
 What ptxas made of the kernels of the set {set}: registers per thread, on each target that the set has machine code for.
-Static shared memory is in bytes. None spills, none uses local memory: the build refuses both. `ninja kdart_cuda_registers`
-writes this page, and a test fails when a build differs from it.
+Static shared memory is in bytes; where targets differ, each amount stands there once. None spills, none uses local memory:
+the build refuses both. `ninja kdart_cuda_registers` writes this page, and a test fails when a build differs from it.
 
 Compiled with nvcc {nvcc}.
 
@@ -48,7 +48,9 @@ def figures(manifest):
         for kernel in image["kernels"]:
             name = kernel["name"]
             found[name, "threads"] = str(kernel["max_threads"])
-            found[name, "static shared"] = str(max(kernel["static_shared_bytes"], int(found.get((name, "static shared"), 0))))
+            shared = str(kernel["static_shared_bytes"])
+            if shared not in found.setdefault((name, "static shared"), shared).split("/"):
+                found[name, "static shared"] += f"/{shared}"
             found[name, image["target"]] = str(kernel["registers"])
     return found
 

@@ -9,6 +9,10 @@ from pathlib import Path
 import support
 import manifest
 
+# The parameters of scale_rows.
+ARGUMENTS_IN_PTX = ",\n".join(f"\t.param .{kind} kdart_scale_rows_param_{i}{size}" for i, (kind, size) in enumerate([
+    ("u64", ""), ("u32", ""), ("u64", ""), ("u32", ""), ("u32", ""), ("f32", ""), ("align 64 .b8", "[64]"), ("u64", "")]))
+
 
 class Written(unittest.TestCase):
     def setUp(self):
@@ -60,6 +64,27 @@ class Written(unittest.TestCase):
         self.assertEqual((code, errors), (0, ""))
         kernel = json.loads(self.output.read_text())["images"][0]["kernels"][0]
         self.assertEqual((kernel["symbol"], kernel["registers"]), ("kdart_scale_rows", 12))
+
+    def test_ptx(self):
+        entry = ".visible .entry kdart_scale_rows(\n{}\n)\n{{\n\tret;\n}}\n"
+        parameters = ["\t.param .u64 kdart_scale_rows_param_0"]
+        ptx = self.folder / "small.ptx"
+        head = "//\n.version 8.7\n.target sm_80\n.address_size 64\n"
+        ptx.write_text(head + entry.format(",\n".join(parameters)))
+        arguments = ["--symbol-prefix", "kdart_", "--image", ptx, "compute_80", "ptx"]
+        self.refused("'scale_rows': the image has its arguments at [(0, 8)]", *arguments)
+        ptx.write_text(head)
+        self.refused("no kernel 'kdart_scale_rows'", *arguments)
+        ptx.write_text("int main() {}\n")
+        self.refused("it is no PTX", *arguments)
+        ptx.write_text(head + entry.format(ARGUMENTS_IN_PTX))
+        self.refused("no report is read for a ptx image", *arguments, ptx)
+        code, errors = self.run_with(*arguments)
+        self.assertEqual((code, errors), (0, ""))
+        image = json.loads(self.output.read_text())["images"][0]
+        self.assertEqual((image["format"], image["ptx_isa"]), ("ptx", 87))
+        self.assertEqual(image["kernels"], [{"name": "scale_rows", "symbol": "kdart_scale_rows", "static_shared_bytes": 0,
+                                             "max_threads": 64, "tunables": {"width": 32}}])
 
     def test_missing_kernel(self):
         report = self.folder / "ptxas.txt"

@@ -45,6 +45,13 @@ class Page(unittest.TestCase):
         other["toolchain"]["nvcc"] = "13.1.2"
         self.assertEqual(registers.compare(other, page)[-1], "the page is of nvcc 13.0.88, the build of 13.1.2")
 
+    def test_tells_static_shared_memory_that_one_target_alone_has(self):
+        other = copy.deepcopy(MANIFEST)
+        other["images"][1]["kernels"][0]["static_shared_bytes"] = 64
+        self.assertIn("| fill | 256 | 0/64 | 12 | 10 |", registers.render(other))
+        self.assertEqual(registers.compare(other, registers.render(MANIFEST)),
+                         ["kernel fill, static shared: the build has 0/64, the page 0"])
+
     def test_an_empty_page_agrees_with_nothing(self):
         self.assertEqual(len(registers.compare(MANIFEST, "")), 8)
 
