@@ -25,6 +25,7 @@ constexpr std::uint32_t range_rows = [] {
   for (const std::uint32_t size : sizes) sum += 4 * size;
   return sum;
 }();
+constexpr std::uint32_t result_rows = std::max(long_rows, range_rows);
 
 // Wide products as far as a multiple of every tile's width and the odd columns behind it.
 std::uint32_t columns_of(std::uint32_t n) {
@@ -102,12 +103,12 @@ ProductCheck::ProductCheck(ProductDevice& device, std::uint32_t n, std::uint32_t
     device_bias_ = device_->allocate(n_ * sizeof(bf16));
     device_->upload(device_bias_, bias_.data(), n_ * sizeof(bf16));
   }
-  device_c_ = device_->allocate(std::uint64_t{std::max(long_rows, range_rows)} * n_ * sizeof(bf16));
+  device_c_ = device_->allocate(std::uint64_t{result_rows} * n_ * sizeof(bf16));
 }
 
 std::string ProductCheck::refusal() {
   // A product that writes nothing must not find another candidate's results.
-  const std::vector<bf16> nothing(std::size_t{rows} * n_, bf16{0x7FC0});
+  const std::vector<bf16> nothing(std::size_t{result_rows} * n_, bf16{0x7FC0});
   device_->upload(device_c_, nothing.data(), nothing.size() * sizeof(bf16));
   multiply(0, rows, 0);
   const std::vector<bf16> whole = fetch(0, rows);
