@@ -1,8 +1,10 @@
 #include "backends/cuda/gemm.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <new>
@@ -29,7 +31,9 @@ using detail::fail;
 
 // Numbers of rows that an algorithm must take: around every tile's edge, and many tiles.
 constexpr std::array<std::uint32_t, 11> row_counts = {1, 2, 7, 16, 17, 64, 100, 128, 129, 1000, 4096};
-constexpr std::uint32_t typical_rows = 4096;  // what cuBLASLt proposes algorithms for
+// Numbers of rows that cuBLASLt proposes algorithms for: a prompt's first, then shorter ones', whose algorithms are simpler.
+constexpr std::array<std::uint32_t, 3> typical_rows = {4096, 512, 64};
+constexpr std::size_t most_candidates = 8;  // for each of them
 
 // cuBLASLt's own static objects are gone before those of a program that keeps a device in one: from then on its handles
 // must be left alone. The exit handler is set once the library is open, so it runs before them.
@@ -98,6 +102,7 @@ class CublasLtGemm final : public GemmService {
   // The plan, null where no algorithm keeps the promise; nothing when the shape was not prepared.
   [[nodiscard]] std::optional<Plan*> find(const GemmShape& shape);
   [[nodiscard]] std::unique_ptr<Plan> choose(const GemmShape& shape);
+  [[nodiscard]] bool takes_every_m(GemmProblem& problem, const cublasLtMatmulAlgo_t& algorithm);
   [[nodiscard]] std::vector<cublasLtMatmulAlgo_t> candidates(const GemmShape& shape, DevicePtr bias);
   // Why cuBLASLt did not take a call. Throws what the driver says when a fault is behind it.
   [[noreturn]] void fail_product(cublasStatus_t status, const GemmShape& shape);
@@ -153,8 +158,8 @@ std::unique_ptr<GemmService> open_gemm(CudaBackend& backend) {
 
 // --- choosing an algorithm --------------------------------------------------------------------------------------------
 
-// What the check of a candidate runs on: memory that is not counted against memory_limit, since it is gone when the call
-// ends and must not decide which products a layer takes.
+// What the check of a candidate runs on, in the device's context: memory that is not counted against memory_limit, since
+// it is gone when the call ends and must not decide which products a layer takes.
 class CublasLtGemm::Bench final : public detail::ProductDevice {
  public:
   // The library's refusal of a product: this candidate's end, not the device's.
@@ -162,12 +167,14 @@ class CublasLtGemm::Bench final : public detail::ProductDevice {
     std::string why;
   };
 
-  explicit Bench(CublasLtGemm& gemm) : gemm_(&gemm), stream_(gemm.backend_.shared_from_this()) {}
+  explicit Bench(CublasLtGemm& gemm)
+      : gemm_(&gemm), stream_(gemm.backend_.shared_from_this()), current_(*gemm.backend_.context_) {}
   ~Bench() {
+    stream_.reset();
     for (const DevicePtr memory : memory_) {
       try {
         if (memory) gemm_->backend_.do_free(memory);
-      } catch (...) {  // on a finished device it is gone already
+      } catch (...) {  // the device is finished, and its memory with it
       }
     }
   }
@@ -211,7 +218,8 @@ class CublasLtGemm::Bench final : public detail::ProductDevice {
 
  private:
   CublasLtGemm* gemm_;
-  OwnedStream stream_;
+  OwnedStream stream_;  // first: it refuses a device that is finished
+  Current current_;
   std::vector<DevicePtr> memory_;
   std::unique_ptr<GemmProblem> problem_;
   GemmShape shape_;
@@ -242,30 +250,38 @@ std::optional<CublasLtGemm::Plan*> CublasLtGemm::find(const GemmShape& shape) {
   return found->second.get();
 }
 
+bool CublasLtGemm::takes_every_m(GemmProblem& problem, const cublasLtMatmulAlgo_t& algorithm) {
+  return std::all_of(row_counts.begin(), row_counts.end(), [&](std::uint32_t m) {
+    problem.set_rows(m);
+    return problem.takes(handle_, algorithm);
+  });
+}
+
 std::vector<cublasLtMatmulAlgo_t> CublasLtGemm::candidates(const GemmShape& shape, DevicePtr bias) {
   GemmProblem problem(lt_, shape);
-  problem.set_rows(typical_rows);
   problem.set_bias(bias);  // its alignment counts
-  std::array<cublasLtMatmulHeuristicResult_t, 32> proposals{};
-  const int count = problem.ask(handle_, proposals.data(), static_cast<int>(proposals.size()));
   std::vector<cublasLtMatmulAlgo_t> result;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-    const cublasLtMatmulHeuristicResult_t& proposal = proposals.at(i);
-    if (proposal.state != CUBLAS_STATUS_SUCCESS || proposal.workspaceSize != 0 || splits_k(lt_, proposal.algo))
-      continue;
-    bool takes_all = true;
-    for (const std::uint32_t m : row_counts) {
-      problem.set_rows(m);
-      takes_all = takes_all && problem.takes(handle_, proposal.algo);
+  const auto known = [&](const cublasLtMatmulAlgo_t& algorithm) {
+    return std::any_of(result.begin(), result.end(), [&](const cublasLtMatmulAlgo_t& other) {
+      return std::memcmp(&algorithm, &other, sizeof algorithm) == 0;
+    });
+  };
+  for (const std::uint32_t m : typical_rows) {
+    problem.set_rows(m);
+    std::array<cublasLtMatmulHeuristicResult_t, 32> proposals{};
+    const int count = problem.ask(handle_, proposals.data(), static_cast<int>(proposals.size()));
+    const std::size_t most = result.size() + most_candidates;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count) && result.size() < most; ++i) {
+      const cublasLtMatmulHeuristicResult_t& proposal = proposals.at(i);
+      if (proposal.state != CUBLAS_STATUS_SUCCESS || proposal.workspaceSize != 0 || known(proposal.algo)) continue;
+      if (!splits_k(lt_, proposal.algo) && takes_every_m(problem, proposal.algo)) result.push_back(proposal.algo);
     }
-    if (takes_all) result.push_back(proposal.algo);
   }
   return result;
 }
 
 std::unique_ptr<CublasLtGemm::Plan> CublasLtGemm::choose(const GemmShape& shape) {
-  Bench bench(*this);  // first: it refuses a device that is finished
-  const Current current(*backend_.context_);
+  Bench bench(*this);
   const std::string text = product_text(shape);
   const auto all = candidates(shape, shape.bias ? bench.allocate(shape.n * sizeof(bf16)) : DevicePtr());
   std::optional<detail::ProductCheck> check;
