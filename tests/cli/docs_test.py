@@ -7,7 +7,7 @@ import shlex
 from support import ProbeTest, main, probe
 
 MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "cli.md"
-VERBS = ["list", "info", "kernels", "layer", "report", "bench layer"]
+VERBS = ["list", "info", "kernels", "layer", "report", "bench layer", "bench core"]
 COMMON = "Every verb"
 
 
@@ -45,7 +45,7 @@ class Manual(ProbeTest):
         self.assertEqual(flags_of(self.check_ok("--help").stdout), common | {"--version"})
 
     def test_choices_of_mode_and_geometry(self):
-        for verb in ("layer", "bench layer"):
+        for verb in ("layer", "bench layer", "bench core"):
             section = sections()[f"kda-probe {verb}"]
             for flag in ("--mode", "--geometry", "--route"):
                 choices = re.search(rf"{flag} ([a-z0-9_.|-]+)", self.help(verb)).group(1).strip("|").split("|")

@@ -20,11 +20,15 @@ class Ok(ProbeTest):
             ["report"],
             ["bench", "layer", *TINY],
             ["bench", "layer", *TINY, "--format", "csv"],
+            ["bench", "layer", *TINY, "--batch", "1"],
+            ["bench", "core", *TINY],
+            ["bench", "core", *TINY, "--batch", "1,3", "--format", "md"],
             ["--version"],
             ["--help"],
             ["layer", "--help"],
             ["bench", "--help"],
             ["bench", "layer", "--help"],
+            ["bench", "core", "--help"],
         ):
             with self.subTest(arguments=arguments):
                 self.assertNotEqual(self.check_ok(*arguments).stdout, "")
@@ -124,9 +128,18 @@ class Usage(ProbeTest):
             ["--batch", "4"],
             ["surplus"],
         ):
-            with self.subTest(arguments=arguments):
-                self.check_error(2, "usage", "bench", "layer", *arguments, command="bench layer")
-        self.check_error(2, "usage", "bench", says=["layer"])
+            ["--batch", "0"],
+            for what in ("layer", "core"):
+                with self.subTest(what=what, arguments=arguments):
+                    self.check_error(2, "usage", "bench", what, *arguments, command=f"bench {what}")
+        arguments = ["bench", "layer", "--mode", "decode", "--batch", "1,4"]
+        self.check_error(2, "usage", *arguments, says=["--batch", "4", "bench core"], command="bench layer")
+        for arguments in (["--batch", "1,4"], ["--batch", "4", "--mode", "prefill"]):
+            self.check_error(2, "usage", "bench", "core", *arguments, says=["--mode decode"], command="bench core")
+        for batch in ("0", "65536", "x", "1,", ""):
+            arguments = ["bench", "core", "--mode", "decode", "--batch", batch]
+            self.check_error(2, "usage", *arguments, says=["--batch"], command="bench core")
+        self.check_error(2, "usage", "bench", says=["layer", "core"])
         self.check_error(2, "usage", "bench", "frobnicate", says=["frobnicate"])
         self.assertEqual(probe("bench", "layer", *TINY, "--format", "xml").returncode, 2)
         for arguments in (["list", "--format", "csv"], ["--format", "md", "list"], ["layer", "--format", "csv"]):
@@ -154,8 +167,9 @@ class DriverAndDevice(ProbeTest):
         ):
             with self.subTest(arguments=arguments):
                 self.check_error(3, "driver_missing", *arguments, says=["nosuch", "cpu"])
-        arguments = ["bench", "layer", *TINY, "--device", "nosuch:0"]
-        self.check_error(3, "driver_missing", *arguments, says=["nosuch", "cpu"], command="bench layer")
+        for what in ("layer", "core"):
+            arguments = ["bench", what, *TINY, "--device", "nosuch:0"]
+            self.check_error(3, "driver_missing", *arguments, says=["nosuch", "cpu"], command=f"bench {what}")
 
     def test_an_index_out_of_range_is_4(self):
         for arguments in (["info", "cpu:99"], ["kernels", "cpu:99"], ["layer", golden(MODEL), "--device", "cpu:99"]):
@@ -173,9 +187,10 @@ class Input(ProbeTest):
         self.check_error(5, "io_error", "list", "--kernel-set", self.folder / "absent", says=["absent"])
         self.check_error(5, "kernel_not_found", "kernels", "--without", "nosuch", says=["nosuch"])
         self.check_error(5, "no_matching_image", "kernels", "--set", "cpu", "--target", "nosuch", says=["nosuch"])
-        for name in ("recurrent", "nosuch"):
-            arguments = ["bench", "layer", *TINY, "--without", name]
-            self.check_error(5, "kernel_not_found", *arguments, says=[name], command="bench layer")
+        for what in ("layer", "core"):
+            for name in ("recurrent", "nosuch"):
+                arguments = ["bench", what, *TINY, "--without", name]
+                self.check_error(5, "kernel_not_found", *arguments, says=[name], command=f"bench {what}")
 
 
 class DeviceFailure(ProbeTest):

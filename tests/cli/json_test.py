@@ -129,9 +129,12 @@ class BenchLayer(ProbeTest):
 
     def check_row(self, row, bandwidth):
         self.assertEqual(list(row), [
-            "geometry", "mode", "tokens", "graph", "route", "recurrent_kernel", "median_us", "min_us", "us_per_token",
-            "p90_over_median", "wall_us", "submit_us", "samples", "calls_per_sample", "bytes", "flops", "floor_us",
-            "over_floor", "rotation", "memory", "samples_us", "samples_wall_us", "error"])
+            "geometry", "mode", "tokens", "batch", "graph", "call", "route", "recurrent_kernel", "median_us", "min_us",
+            "us_per_token", "p90_over_median", "wall_us", "submit_us", "samples", "calls_per_sample", "bytes", "flops",
+            "floor_us", "over_floor", "state_bytes_per_second", "rotation", "memory", "samples_us", "samples_wall_us",
+            "error"])
+        self.assertEqual((row["batch"], row["call"]), (1, row["mode"]))
+        self.assertAlmostEqual(row["state_bytes_per_second"] * row["median_us"] / 1e6 / row["bytes"]["state"], 1)
         self.assertEqual((row["geometry"], row["route"], row["error"]), ("2,64,128", "reference", None))
         samples = row["samples_us"]
         self.assertEqual((row["samples"], len(samples), len(row["samples_wall_us"])), (2, 2, 2))
@@ -160,7 +163,7 @@ class BenchLayer(ProbeTest):
         markdown = self.check_ok("--format", "md", *arguments).stdout.splitlines()
         self.assertEqual(len([line for line in markdown if line.startswith("| 2,64,128 | prefill | ")]), 2)
         text = self.check_ok(*arguments).stdout.splitlines()
-        self.assertRegex(text[-1], r"^2,64,128  prefill +6  no +reference +[0-9.]+ ")
+        self.assertRegex(text[-1], r"^2,64,128  prefill +6 +1  no +reference +prefill +[0-9.]+ ")
 
     def test_geometries_by_name_and_number(self):
         arguments = ["bench", "layer", "--mode", "decode", "--repeats", "1", "--geometry", "2,64,128,4,64,64",
@@ -177,6 +180,44 @@ class BenchLayer(ProbeTest):
 
 class Kernels(ProbeTest):
     def check_document(self, document):
+class BenchCore(ProbeTest):
+    ARGUMENTS = ["bench", "core", "--geometry", "2,64,128", "--repeats", "2"]
+
+    def test_every_mode(self):
+        document = self.check_json(*self.ARGUMENTS, "--tokens", "20")
+        self.assertEqual(document["command"], "bench core")
+        self.assertEqual(
+            [(row["mode"], row["call"], row["tokens"], row["batch"]) for row in document["results"]],
+            [("decode", "decode_k_core", 1, 1), ("decode_k", "decode_k_core", 4, 1), ("prefill", "prefill_core", 20, 1)])
+        for row in document["results"]:
+            self.assertIsNone(row["error"])
+            self.assertEqual(row["bytes"]["state"], 2 * 4 * (2 * 64 * 64 + 3 * 128 * 4))
+            self.assertEqual(row["bytes"]["activations"], row["tokens"] * 2 * (6 * 128 + 2))
+            self.assertEqual(row["flops"], row["tokens"] * (7 * 2 * 64 * 64 + 2 * 3 * 128 * 4))
+            self.assertGreater(row["over_floor"], 0)
+
+    def test_batches(self):
+        arguments = [*self.ARGUMENTS, "--mode", "decode", "--batch", "1,5", "--batch", "16", "--graph"]
+        for without, kernel in ([], "recurrent_smem"), (["--without", "recurrent_smem"], "recurrent"):
+            rows = self.check_json(*arguments, *without)["results"]
+            self.assertEqual([(row["batch"], row["graph"]) for row in rows],
+                             [(batch, graph) for batch in (1, 5, 16) for graph in (False, True)])
+            for row in rows:
+                self.assertEqual((row["call"], row["tokens"], row["error"]), (kernel, 1, None))
+                self.assertEqual(row["bytes"]["state"], 2 * row["batch"] * 4 * 2 * 64 * 64)
+                self.assertEqual(row["bytes"]["weights"], 0)
+                rate = row["bytes"]["state"] / row["median_us"] * 1e6
+                self.assertAlmostEqual(row["state_bytes_per_second"] / rate, 1)
+
+    def test_the_table_in_other_formats(self):
+        arguments = [*self.ARGUMENTS, "--mode", "decode", "--batch", "4"]
+        rows = list(csv.DictReader(io.StringIO(self.check_ok(*arguments, "--format", "csv").stdout)))
+        self.assertEqual([(row["batch"], row["call"], row["error"]) for row in rows], [("4", "recurrent_smem", "")])
+        self.assertGreater(float(rows[0]["state_bytes_per_second"]), 0)
+        self.assertIn("| 2,64,128 | decode | 1 | 4 | no |", self.check_ok(*arguments, "--format", "md").stdout)
+        self.assertRegex(self.check_ok(*arguments).stdout.splitlines()[-1], r"^2,64,128  decode +1 +4  no ")
+
+
         self.assertEqual(list(document), ["schema", "command", "set", "version", "backend", "origin", "target", "image",
                                           "rejected", "kernels", "missing"])
         self.assertEqual((document["set"], document["backend"]), ("kda", "cpu"))

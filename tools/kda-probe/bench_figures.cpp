@@ -22,6 +22,12 @@ std::uint64_t projection_elements(const KdaConfig& c) noexcept {
   return 4 * qkv * hidden + low_rank(c.decay_rank) + gate + c.heads * hidden;  // q, k, v, o; f; g; b
 }
 
+// Of the convolution, A_log, dt_bias and the output norm: all but the projections.
+std::uint64_t core_weight_bytes(const KdaConfig& c) noexcept {
+  const std::uint64_t conv = std::uint64_t{c.conv_channels()} * c.conv_kernel;
+  return (conv + c.head_dim) * sizeof(bf16) + (std::uint64_t{c.heads} + c.qkv()) * sizeof(float);
+}
+
 }  // namespace
 
 double median(std::vector<double> samples) {
@@ -44,10 +50,7 @@ double smallest(const std::vector<double>& samples) {
 
 std::uint64_t weight_bytes(const KdaConfig& c) noexcept {
   const std::uint64_t bias = c.output_gate_bias ? c.qkv() : 0;
-  const std::uint64_t conv = std::uint64_t{c.conv_channels()} * c.conv_kernel;
-  const std::uint64_t bf16_elements = projection_elements(c) + conv + bias + c.head_dim;
-  const std::uint64_t f32_elements = std::uint64_t{c.heads} + c.qkv();  // A_log, dt_bias
-  return bf16_elements * sizeof(bf16) + f32_elements * sizeof(float);
+  return (projection_elements(c) + bias) * sizeof(bf16) + core_weight_bytes(c);
 }
 
 std::uint64_t state_bytes(const KdaConfig& config) noexcept {
@@ -62,11 +65,34 @@ Traffic traffic_of(const KdaConfig& config, std::uint32_t tokens) noexcept {
   return {weight_bytes(config), 2 * state_bytes(config), 2 * row_bytes(config, tokens)};
 }
 
-std::uint64_t flops_of(const KdaConfig& c, std::uint32_t tokens) noexcept {
+std::uint64_t core_input_bytes(const KdaConfig& c, std::uint32_t tokens) noexcept {
+  return tokens * (5 * std::uint64_t{c.qkv()} + c.heads) * sizeof(bf16);
+}
+
+std::uint64_t core_row_bytes(const KdaConfig& c, std::uint32_t tokens) noexcept {
+  return std::uint64_t{tokens} * c.qkv() * sizeof(bf16);
+}
+
+Traffic core_traffic(const KdaConfig& c, std::uint32_t tokens) noexcept {
+  return {core_weight_bytes(c), 2 * state_bytes(c), core_input_bytes(c, tokens) + core_row_bytes(c, tokens)};
+}
+
+Traffic recurrent_traffic(const KdaConfig& c, std::uint32_t rows) noexcept {
+  const std::uint64_t row = 5 * std::uint64_t{c.qkv()} + c.heads;  // q, k, v, gate, out; beta
+  return {0, KdaState::recurrent_bytes(c) * 2 * rows, row * rows * sizeof(float)};
+}
+
+std::uint64_t recurrent_flops(const KdaConfig& c, std::uint32_t rows) noexcept {
   // Decay D^2, S^T k 2 D^2, S + k d^T 2 D^2, S^T q 2 D^2.
-  const std::uint64_t recurrence = 7 * c.recurrent_elements();
-  const std::uint64_t conv = 2 * c.conv_elements();
-  return tokens * (2 * projection_elements(c) + conv + recurrence);
+  return 7 * c.recurrent_elements() * rows;
+}
+
+std::uint64_t core_flops(const KdaConfig& c, std::uint32_t tokens) noexcept {
+  return 2 * c.conv_elements() * tokens + recurrent_flops(c, tokens);
+}
+
+std::uint64_t flops_of(const KdaConfig& c, std::uint32_t tokens) noexcept {
+  return 2 * projection_elements(c) * tokens + core_flops(c, tokens);
 }
 
 double floor_us(std::uint64_t bytes, double bytes_per_second) noexcept {

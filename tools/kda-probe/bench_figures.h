@@ -27,9 +27,19 @@ struct Traffic {
 [[nodiscard]] std::uint64_t state_bytes(const KdaConfig& config) noexcept;  // both states of one sequence
 [[nodiscard]] std::uint64_t row_bytes(const KdaConfig& config, std::uint32_t tokens) noexcept;  // hidden, or out
 
+// The same for the layer's core: the small weights that it has of its own, both states, the projected inputs and its rows out.
+[[nodiscard]] Traffic core_traffic(const KdaConfig& config, std::uint32_t tokens) noexcept;
+// And for the recurrent kernel with one token of each of `rows` sequences: f32 throughout.
+[[nodiscard]] Traffic recurrent_traffic(const KdaConfig& config, std::uint32_t rows) noexcept;
+[[nodiscard]] std::uint64_t core_input_bytes(const KdaConfig& config, std::uint32_t tokens) noexcept;  // q k v f b z
+[[nodiscard]] std::uint64_t core_row_bytes(const KdaConfig& config, std::uint32_t tokens) noexcept;    // out
+
 // Multiplications and additions of the projections, the convolution and the recurrence, token by token (7 D^2 per head).
 // Gates, norms and activations are left out; a chunked prefill does more than this.
 [[nodiscard]] std::uint64_t flops_of(const KdaConfig& config, std::uint32_t tokens) noexcept;
+// The same without the projections, and without the convolution too.
+[[nodiscard]] std::uint64_t core_flops(const KdaConfig& config, std::uint32_t tokens) noexcept;
+[[nodiscard]] std::uint64_t recurrent_flops(const KdaConfig& config, std::uint32_t rows) noexcept;
 
 // Microseconds that `bytes` take at `bytes_per_second`.
 [[nodiscard]] double floor_us(std::uint64_t bytes, double bytes_per_second) noexcept;

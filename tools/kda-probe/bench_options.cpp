@@ -13,6 +13,8 @@ std::vector<std::uint32_t> default_tokens(Mode mode, bool on_cpu) {
 
 std::vector<BenchCase> bench_cases(const BenchOptions& options, DeviceType type) {
   std::vector<BenchCase> cases;
+  for (const std::uint32_t batch : options.batches) cases.push_back({Mode::decode, 1, batch});
+  if (!cases.empty()) return cases;
   for (const Mode mode : options.modes) {
     const bool given = mode == Mode::prefill || (mode == Mode::decode_k && options.modes.size() == 1);
     const std::vector<std::uint32_t> tokens =

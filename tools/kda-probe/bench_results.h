@@ -1,4 +1,4 @@
-// The figures of `bench layer`, as plain values; results.h has the whole.
+// The figures of `bench layer` and `bench core`, as plain values; results.h has the whole.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Rotation {
   std::uint32_t weight_sets = 0;
   std::uint64_t weight_set_bytes = 0;
   std::uint32_t input_sets = 0;
-  std::uint64_t input_set_bytes = 0;  // both states, hidden rows, out rows
+  std::uint64_t input_set_bytes = 0;  // states, rows in, rows out
 };
 
 struct BenchMemory {
@@ -44,7 +44,9 @@ struct BenchRow {
   std::string geometry;
   Mode mode = Mode::decode;
   std::uint32_t tokens = 0;
+  std::uint32_t batch = 1;  // sequences
   bool graph = false;
+  std::string call;               // what was timed: a function of the layer, or a kernel
   std::optional<KdaRoute> route;  // none when no layer could be made
   std::string recurrent_kernel;
   Traffic traffic;
@@ -56,6 +58,8 @@ struct BenchRow {
   std::optional<BenchError> error;
 
   [[nodiscard]] double median_us() const { return median(timing.device_us); }
+  // At which the states moved.
+  [[nodiscard]] double state_bytes_per_second() const { return static_cast<double>(traffic.state) / median_us() * 1e6; }
   // How far the slow samples are from the middle one: the 90th percentile over the median.
   [[nodiscard]] double deviation() const { return percentile(timing.device_us, 0.9) / median_us(); }
 };

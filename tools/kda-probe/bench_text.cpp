@@ -14,16 +14,18 @@ std::string_view route_text(const BenchRow& row) {
 }
 
 std::string row_name(const BenchRow& row) {
-  return detail::format("{} {} of {}{}", row.geometry, to_string(row.mode), row.tokens, row.graph ? ", graph" : "");
+  const std::string batch = row.batch > 1 ? detail::format(" of each of {} sequences", row.batch) : "";
+  return detail::format("{} {} of {}{}{}", row.geometry, to_string(row.mode), row.tokens, batch,
+                        row.graph ? ", graph" : "");
 }
 
 const std::vector<Table::Column>& columns() {
   static const std::vector<Table::Column> list{
-      {"geometry", Align::left}, {"mode", Align::left},      {"tokens", Align::right},  {"graph", Align::left},
-      {"route", Align::left},    {"us/call", Align::right},  {"min", Align::right},     {"us/token", Align::right},
-      {"wall us", Align::right}, {"floor us", Align::right}, {"x floor", Align::right}, {"p90/med", Align::right},
-      {"samples", Align::right}, {"calls", Align::right},    {"MB", Align::right},      {"GFLOP", Align::right},
-      {"GFLOP/s", Align::right}};
+      {"geometry", Align::left}, {"mode", Align::left},      {"tokens", Align::right},  {"batch", Align::right},
+      {"graph", Align::left},    {"route", Align::left},     {"call", Align::left},     {"us/call", Align::right},
+      {"min", Align::right},     {"us/token", Align::right}, {"wall us", Align::right}, {"floor us", Align::right},
+      {"x floor", Align::right}, {"p90/med", Align::right},  {"samples", Align::right}, {"calls", Align::right},
+      {"MB", Align::right},      {"GFLOP", Align::right},    {"GFLOP/s", Align::right}, {"state GB/s", Align::right}};
   return list;
 }
 
@@ -34,8 +36,10 @@ std::vector<std::string> cells(const BenchRow& row) {
   return {row.geometry,
           std::string(to_string(row.mode)),
           std::to_string(row.tokens),
+          std::to_string(row.batch),
           row.graph ? "yes" : "no",
           std::string(route_text(row)),
+          row.call.empty() ? "-" : row.call,
           row.error ? row.error->code : one(us),
           measured(one(smallest(row.timing.device_us))),
           measured(one(us / row.tokens)),
@@ -47,7 +51,8 @@ std::vector<std::string> cells(const BenchRow& row) {
           measured(std::to_string(row.timing.calls_per_sample)),
           one(static_cast<double>(row.traffic.total()) * 1e-6),
           detail::format("{:.3f}", static_cast<double>(row.flops) * 1e-9),
-          measured(one(static_cast<double>(row.flops) * 1e-3 / us))};
+          measured(one(static_cast<double>(row.flops) * 1e-3 / us)),
+          measured(one(row.state_bytes_per_second() * 1e-9))};
 }
 
 std::string copy_text(const CopyBandwidth& copy) {
@@ -101,7 +106,9 @@ std::vector<std::string> csv_fields(const BenchResult& result, const BenchRow& r
           row.geometry,
           std::string(to_string(row.mode)),
           std::to_string(row.tokens),
+          std::to_string(row.batch),
           row.graph ? "yes" : "no",
+          row.call,
           row.route ? std::string(route_text(row)) : std::string(),
           measured(us),
           measured(smallest(row.timing.device_us)),
@@ -115,14 +122,16 @@ std::vector<std::string> csv_fields(const BenchResult& result, const BenchRow& r
           std::to_string(row.flops),
           detail::format("{}", row.floor_us),
           measured(us / row.floor_us),
+          measured(row.state_bytes_per_second()),
           detail::format("{}", result.copy.bytes_per_second()),
           row.error ? row.error->code : std::string(),
           row.error ? row.error->message : std::string()};
 }
 
 constexpr std::string_view csv_heading =
-    "device,geometry,mode,tokens,graph,route,median_us,min_us,us_per_token,wall_us,submit_us,p90_over_median,samples,"
-    "calls_per_sample,bytes,flops,floor_us,over_floor,copy_bytes_per_second,error,message\n";
+    "device,geometry,mode,tokens,batch,graph,call,route,median_us,min_us,us_per_token,wall_us,submit_us,p90_over_"
+    "median,samples,"
+    "calls_per_sample,bytes,flops,floor_us,over_floor,state_bytes_per_second,copy_bytes_per_second,error,message\n";
 
 std::string markdown_line(const std::vector<std::string>& fields) {
   std::string line = "|";

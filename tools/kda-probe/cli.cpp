@@ -19,8 +19,10 @@ namespace kdart::probe {
 namespace {
 
 constexpr std::array<std::string_view, 6> verbs{"list", "info", "kernels", "layer", "report", "bench"};
+constexpr std::array<std::string_view, 2> bench_verbs{"layer", "core"};
 
 constexpr std::uint32_t most_repeats = 100000;
+constexpr std::uint32_t most_batch = 65535;
 
 [[noreturn]] void usage(const std::string& message) {
   throw Failure("usage", message, ExitCode::usage);
@@ -32,7 +34,7 @@ struct Raw {
   std::string device, set, target, model, geometry, layer, cases, mode = "all", route = "auto", tokens, seed,
                                                                   sample_rows;
   std::vector<std::string> without;
-  std::vector<std::string> geometries, token_lists;  // of bench
+  std::vector<std::string> geometries, token_lists, batch_lists;  // of bench
   std::string repeats;
   bool graph = false;
 };
@@ -189,18 +191,7 @@ void add_report(CLI::App& app, Raw& raw) {
            raw);
 }
 
-// A verb of verbs: what there is to time.
-void add_bench(CLI::App& app, Raw& raw) {
-  CLI::App& bench = *app.add_subcommand("bench", "Time a KDA layer beside what its memory traffic alone takes");
-  bench.require_subcommand(0, 1);
-  add_common(bench, raw, bench_formats);
-  CLI::App& verb = *bench.add_subcommand("layer", "Time the calls of a KDA layer");
-  verb.footer(
-      "Examples:\n"
-      "  kda-probe bench layer\n"
-      "  kda-probe bench layer --geometry kimi-linear --mode decode --graph\n"
-      "  kda-probe bench layer --geometry kimi-k3,glm-5.3-flash --mode prefill --tokens 512,2048 --format json\n"
-      "  kda-probe bench layer --geometry 4,64,256 --repeats 5 --format md");
+void add_bench_options(CLI::App& verb, Raw& raw) {
   add_common(verb, raw, bench_formats);
   verb.add_option("--geometry", raw.geometries, "Layers of these sizes with random weights [all that have a name]")
       ->type_name(detail::format("{}|HEADS,DIM,HIDDEN,..", fmt::join(geometry_names(), "|")))
@@ -231,7 +222,63 @@ std::uint64_t seed(const Raw& raw) {
   return raw.seed.empty() ? 0 : number("--seed", raw.seed, 0, std::numeric_limits<std::uint64_t>::max());
 }
 
-BenchOptions bench_options(const Raw& raw) {
+void add_bench_layer(CLI::App& bench, Raw& raw) {
+  CLI::App& verb = *bench.add_subcommand("layer", "Time the calls of a KDA layer");
+  verb.footer(
+      "Examples:\n"
+      "  kda-probe bench layer\n"
+      "  kda-probe bench layer --geometry kimi-linear --mode decode --graph\n"
+      "  kda-probe bench layer --geometry kimi-k3,glm-5.3-flash --mode prefill --tokens 512,2048 --format json\n"
+      "  kda-probe bench layer --geometry 4,64,256 --repeats 5 --format md");
+  add_bench_options(verb, raw);
+  verb.add_option("--batch", raw.batch_lists, "Sequences per call: a layer takes 1")
+      ->type_name("B,..")
+      ->allow_extra_args(false);
+}
+
+void add_bench_core(CLI::App& bench, Raw& raw) {
+  CLI::App& verb = *bench.add_subcommand("core", "Time a KDA layer without its projections, or its recurrent kernel");
+  verb.footer(
+      "Examples:\n"
+      "  kda-probe bench core --geometry kimi-linear\n"
+      "  kda-probe bench core --geometry kimi-linear --mode prefill --tokens 8192 --format json\n"
+      "  kda-probe bench core --geometry kimi-linear --mode decode --batch 1,8,32,64,128,256 --graph");
+  add_bench_options(verb, raw);
+  verb.add_option("--batch", raw.batch_lists,
+                  "With --mode decode: the recurrent kernel alone, one token of each of B sequences")
+      ->type_name("B,..")
+      ->allow_extra_args(false);
+}
+
+// A verb of verbs: what there is to time.
+void add_bench(CLI::App& app, Raw& raw) {
+  CLI::App& bench = *app.add_subcommand("bench", "Time a KDA layer beside what its memory traffic alone takes");
+  bench.require_subcommand(0, 1);
+  add_common(bench, raw, bench_formats);
+  add_bench_layer(bench, raw);
+  add_bench_core(bench, raw);
+}
+
+// Sequences per call; what does not go with the rest of the command line is refused.
+std::vector<std::uint32_t> batches(const Raw& raw, BenchOf of) {
+  std::vector<std::uint32_t> result;
+  for (const std::string& text : names(raw.batch_lists)) {
+    result.push_back(static_cast<std::uint32_t>(number("--batch", text, 1, most_batch)));
+  }
+  if (of == BenchOf::core) {
+    if (!result.empty() && parse_mode(raw.mode) != Mode::decode) usage("--batch: needs --mode decode");
+    return result;
+  }
+  for (const std::uint32_t batch : result) {
+    if (batch != 1) {
+      usage(detail::format(
+          "--batch: a layer takes 1 sequence per call, not {}; the recurrent kernel takes more: bench core", batch));
+    }
+  }
+  return {};
+}
+
+BenchOptions bench_options(const Raw& raw, BenchOf of) {
   BenchOptions options;
   options.geometries = geometries(names(raw.geometries));
   if (!raw.device.empty()) options.device = device_id(raw.device);
@@ -248,6 +295,8 @@ BenchOptions bench_options(const Raw& raw) {
   options.seed = seed(raw);
   options.route = route(raw);
   options.without = names(raw.without);
+  options.of = of;
+  options.batches = batches(raw, of);
   options.kernel_set = directory(raw.kernel_set);
   return options;
 }
@@ -299,8 +348,11 @@ Invocation invocation(const CLI::App& app, const Raw& raw) {
     usage(detail::format("--format: {} is for benchmarks; {} takes {}", raw.format, name, fmt::join(formats, ", ")));
   }
   if (name == "bench") {
-    if (verb.get_subcommands().empty()) usage("bench: what to time is missing; there is: layer");
-    return {"bench layer", bench_options(raw)};
+    if (verb.get_subcommands().empty()) {
+      usage(detail::format("bench: what to time is missing; there is: {}", fmt::join(bench_verbs, ", ")));
+    }
+    const std::string& what = verb.get_subcommands().front()->get_name();
+    return {"bench " + what, bench_options(raw, what == "core" ? BenchOf::core : BenchOf::layer)};
   }
   if (name == "list") return {name, ListOptions{directory(raw.kernel_set)}};
   if (name == "report") return {name, ReportOptions{directory(raw.kernel_set)}};
@@ -374,8 +426,11 @@ Outline outline(const std::vector<std::string>& arguments) {
   Outline result;
   const std::optional<std::string> verb = verb_word(arguments);
   if (verb && std::find(verbs.begin(), verbs.end(), *verb) != verbs.end()) result.command = verb;
-  if (verb == "bench" && std::find(arguments.begin(), arguments.end(), "layer") != arguments.end()) {
-    result.command = "bench layer";
+  for (const std::string_view what : bench_verbs) {
+    if (verb == "bench" && std::find(arguments.begin(), arguments.end(), what) != arguments.end()) {
+      result.command = detail::format("bench {}", what);
+      break;
+    }
   }
   const auto take = [&](std::string_view flag, std::string_view value) {
     if (flag == "--format") result.output.format = format(value);

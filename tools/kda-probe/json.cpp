@@ -253,7 +253,9 @@ Json bench_row(const BenchRow& r) {
             {"recurrent_kernel", nullptr},
             {"median_us", finite_or_null(us)},
             {"min_us", finite_or_null(smallest(r.timing.device_us))},
+            {"batch", r.batch},
             {"us_per_token", finite_or_null(us / r.tokens)},
+            {"call", nullptr},
             {"p90_over_median", finite_or_null(r.deviation())},
             {"wall_us", median_of(r.timing.wall_us)},
             {"submit_us", median_of(r.timing.submit_us)},
@@ -272,6 +274,7 @@ Json bench_row(const BenchRow& r) {
               {"weight_set_bytes", r.rotation.weight_set_bytes},
               {"input_sets", r.rotation.input_sets},
               {"input_set_bytes", r.rotation.input_set_bytes}}},
+            {"state_bytes_per_second", finite_or_null(r.state_bytes_per_second())},
             {"memory", {{"needed", r.memory.needed}, {"free", r.memory.free}}},
             {"samples_us", r.timing.device_us},
             {"samples_wall_us", r.timing.wall_us},
@@ -284,12 +287,13 @@ Json bench_row(const BenchRow& r) {
     json["error"] = problem(r.error->code, r.error->message);
     json["error"]["exit"] = static_cast<std::uint32_t>(r.error->exit);
   }
+    json["call"] = r.call;
   return json;
 }
 
 Json to_document(const BenchResult& result) {
   const CopyBandwidth& copy = result.copy;
-  Json json = document("bench layer");
+  Json json = document(result.of == BenchOf::layer ? "bench layer" : "bench core");
   json["device"] = device(result.device);
   json["kernel_set"] = kernel_set(result.kernels);
   json["seed"] = result.seed;

@@ -117,6 +117,7 @@ struct ReportResult {
 
 struct BenchResult {
   DeviceInfo device;
+  BenchOf of = BenchOf::layer;
   SetChoice kernels;
   std::uint64_t seed = 0;
   std::optional<std::uint32_t> repeats;

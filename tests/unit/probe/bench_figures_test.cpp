@@ -78,6 +78,26 @@ TEST_CASE("operations are counted per token", "[probe]") {
   CHECK(flops_of(config, 4294967295U) == 4294967295U * per_token);
 }
 
+TEST_CASE("the core moves its six inputs once and no projection", "[probe]") {
+  const KdaConfig config = named_geometry("kimi-linear");
+  const Traffic traffic = core_traffic(config, 100);
+  CHECK(traffic.weights == (3 * 4096 * 4 + 128) * 2 + (32 + 4096) * 4);
+  CHECK(traffic.state == traffic_of(config, 1).state);
+  CHECK(traffic.activations == 100 * (5 * 4096 + 32 + 4096) * 2);
+  CHECK(core_flops(config, 3) == 3 * (2 * 3 * 4096 * 4 + 7 * 32 * 128 * 128));
+  CHECK(core_flops(config, 4294967295U) == 4294967295U * core_flops(config, 1));
+}
+
+TEST_CASE("a batch moves one state per sequence each way", "[probe]") {
+  const KdaConfig config = named_geometry("kimi-linear");
+  const Traffic traffic = recurrent_traffic(config, 256);
+  CHECK(traffic.weights == 0);
+  CHECK(traffic.state == std::uint64_t{256} * 4 * 1024 * 1024);  // 2 MiB read, 2 MiB written
+  CHECK(traffic.activations == 256 * (5 * 4096 + 32) * 4);
+  CHECK(recurrent_traffic(config, 65535).state == 65535 * (traffic.state / 256));
+  CHECK(recurrent_flops(config, 65535) == std::uint64_t{65535} * 7 * 32 * 128 * 128);
+}
+
 TEST_CASE("the floor is bytes over bandwidth", "[probe]") {
   CHECK_THAT(floor_us(4'000'000, 4e12), WithinRel(1.0, 1e-12));
   CHECK_THAT(floor_us(1, 1e6), WithinRel(1.0, 1e-12));

@@ -81,5 +81,13 @@ TEST_CASE("tokens are those of prefill, and of decode_k where it is the only mod
   CHECK(bench_cases(options, DeviceType::cpu) == std::vector<BenchCase>{{Mode::decode, 1}});
 }
 
+TEST_CASE("batches take the place of calls", "[probe]") {
+  BenchOptions options;
+  options.of = BenchOf::core;
+  options.modes = {Mode::decode};
+  options.batches = {1, 32};
+  CHECK(bench_cases(options, DeviceType::cpu) == std::vector<BenchCase>{{Mode::decode, 1, 1}, {Mode::decode, 1, 32}});
+}
+
 }  // namespace
 }  // namespace kdart::probe

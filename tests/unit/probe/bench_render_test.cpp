@@ -23,6 +23,7 @@ BenchRow timed_row() {
   row.graph = true;
   row.route = KdaRoute::reference;
   row.recurrent_kernel = "recurrent_smem";
+  row.call = "prefill";
   row.traffic = {1000, 200, 30};
   row.flops = 5000;
   row.floor_us = 10.0;
@@ -74,6 +75,8 @@ TEST_CASE("JSON of a benchmark's row has every figure and all samples", "[probe]
   const Json& row = json["results"][0];
   CHECK(row["geometry"] == "2,64,128");
   CHECK(row["mode"] == "prefill");
+  CHECK(row["batch"] == 1);
+  CHECK(row["call"] == "prefill");
   CHECK(row["graph"] == true);
   CHECK(row["route"] == "reference");
   CHECK(row["recurrent_kernel"] == "recurrent_smem");
@@ -87,6 +90,7 @@ TEST_CASE("JSON of a benchmark's row has every figure and all samples", "[probe]
   CHECK(row["calls_per_sample"] == 3);
   CHECK(row["bytes"] == Json{{"weights", 1000}, {"state", 200}, {"activations", 30}, {"total", 1230}});
   CHECK(row["over_floor"] == 4.0);
+  CHECK(row["state_bytes_per_second"] == 200.0 / 40.0 * 1e6);
   CHECK(row["rotation"] ==
         Json{{"weight_sets", 2}, {"weight_set_bytes", 1000}, {"input_sets", 4}, {"input_set_bytes", 230}});
   CHECK(row["samples_us"] == Json::array({44.0, 40.0, 36.0}));
@@ -100,7 +104,7 @@ TEST_CASE("a row that failed has its error and no time", "[probe]") {
   const Json& row = json["results"][0];
   CHECK(row["error"] == Json{{"code", "out_of_device_memory"}, {"message", "it says \"why\", and more"}, {"exit", 6}});
   for (const char* figure : {"median_us", "min_us", "us_per_token", "p90_over_median", "wall_us", "submit_us",
-                             "over_floor", "route", "recurrent_kernel"}) {
+                             "over_floor", "state_bytes_per_second", "route", "recurrent_kernel", "call"}) {
     INFO(figure);
     CHECK(row[figure].is_null());
   }
@@ -109,6 +113,16 @@ TEST_CASE("a row that failed has its error and no time", "[probe]") {
   CHECK(row["memory"] == Json{{"needed", 5000}, {"free", 9}});
   CHECK(json["pass"] == false);
   CHECK_THAT(bench_text(result), ContainsSubstring("kimi-k3 decode of 1: out_of_device_memory: it says \"why\""));
+}
+
+TEST_CASE("a benchmark of the core says so and names the batch in its errors", "[probe]") {
+  BenchRow row = failed_row("out_of_device_memory", ExitCode::fault);
+  row.batch = 32;
+  BenchResult result = result_of({row});
+  result.of = BenchOf::core;
+  CHECK(Json::parse(to_json(Result(result)))["command"] == "bench core");
+  CHECK(Json::parse(to_json(Result(result)))["results"][0]["batch"] == 32);
+  CHECK_THAT(bench_text(result), ContainsSubstring("kimi-k3 decode of 1 of each of 32 sequences: out_of_device"));
 }
 
 TEST_CASE("the exit code is that of the first error before that of a failed check", "[probe]") {
@@ -125,7 +139,7 @@ TEST_CASE("the exit code is that of the first error before that of a failed chec
 TEST_CASE("the text of a benchmark ends in its table", "[probe]") {
   const std::string text = bench_text(result_of({failed_row("driver_error", ExitCode::other), timed_row()}));
   CHECK_THAT(text, ContainsSubstring("666.7 GB/s"));
-  CHECK_THAT(last_line(text), StartsWith("2,64,128  prefill       8  yes    reference"));
+  CHECK_THAT(last_line(text), StartsWith("2,64,128  prefill       8      1  yes    reference  prefill"));
   CHECK_THAT(last_line(text),
              ContainsSubstring(" 40.0 ") && ContainsSubstring(" 4.00 ") && ContainsSubstring(" 1.10 "));
 }
@@ -134,10 +148,11 @@ TEST_CASE("CSV quotes what needs it and leaves unmeasured fields empty", "[probe
   const std::string csv = bench_csv(result_of({failed_row("driver_error", ExitCode::other), timed_row()}));
   const std::size_t first = csv.find('\n') + 1;
   const std::size_t second = csv.find('\n', first) + 1;
-  CHECK_THAT(csv, StartsWith("device,geometry,mode,tokens,graph,route,median_us,min_us,us_per_token,"));
-  CHECK_THAT(csv.substr(first, second - first), StartsWith("fake:0,kimi-k3,decode,1,no,,,,,,,,,,1230,") &&
+  CHECK_THAT(csv, StartsWith("device,geometry,mode,tokens,batch,graph,call,route,median_us,min_us,us_per_token,"));
+  CHECK_THAT(csv.substr(first, second - first), StartsWith("fake:0,kimi-k3,decode,1,1,no,,,,,,,,,,,1230,") &&
                                                     EndsWith(",driver_error,\"it says \"\"why\"\", and more\"\n"));
-  CHECK_THAT(csv.substr(second), StartsWith("fake:0,\"2,64,128\",prefill,8,yes,reference,40,36,5,52,6,1.1,3,3,1230,"));
+  CHECK_THAT(csv.substr(second),
+             StartsWith("fake:0,\"2,64,128\",prefill,8,1,yes,prefill,reference,40,36,5,52,6,1.1,3,3,1230,"));
 }
 
 TEST_CASE("Markdown has as many cells in every line of the table", "[probe]") {

@@ -136,8 +136,8 @@ TEST_CASE("a kernel that the layer needs cannot be left out of a benchmark", "[p
 }
 
 // Two heads of width 2 would be refused; the judge of results does not mind.
-RunResult sound() {
-  RunResult run;
+BenchRun sound() {
+  BenchRun run;
   run.out = {to_bf16(1.0F), to_bf16(2.0F)};
   run.recurrent = {0.5F, 0.25F};
   run.conv = {std::numeric_limits<float>::quiet_NaN(), 1.0F, 2.0F, 3.0F};
@@ -148,7 +148,7 @@ TEST_CASE("what makes a result wrong", "[probe]") {
   const std::vector<float> before{0.0F, 0.0F};
   const float nan = std::numeric_limits<float>::quiet_NaN();
   CHECK(wrong_with(sound(), sound(), before).empty());
-  RunResult bad = sound();
+  BenchRun bad = sound();
   bad.out[1] = to_bf16(nan);
   CHECK_THAT(wrong_with(bad, sound(), before), ContainsSubstring("1 of 2 values of out"));
   CHECK_THAT(wrong_with(sound(), bad, before), ContainsSubstring("second run: 1 of 2 values of out"));
@@ -162,10 +162,102 @@ TEST_CASE("what makes a result wrong", "[probe]") {
   bad.conv[3] = nan;
   CHECK_THAT(wrong_with(bad, bad, before), ContainsSubstring("the convolution state"));
   CHECK_THAT(wrong_with(sound(), sound(), sound().recurrent), ContainsSubstring("as it was before"));
-  RunResult other = sound();
+  BenchRun other = sound();
   other.conv[2] = 2.5F;
   CHECK_THAT(wrong_with(sound(), other, before), ContainsSubstring("differ"));
   CHECK_THAT(wrong_with({}, {}, before), ContainsSubstring("no result"));
+}
+
+TEST_CASE("rows in f32 are judged as those in bf16", "[probe]") {
+  const std::vector<float> before{0.0F, 0.0F};
+  BenchRun good = sound();
+  good.out.clear();
+  good.wide_out = {1.0F, -2.0F};
+  CHECK(wrong_with(good, good, before).empty());
+  BenchRun bad = good;
+  bad.wide_out[0] = std::numeric_limits<float>::infinity();
+  CHECK_THAT(wrong_with(bad, bad, before), ContainsSubstring("1 of 2 values of out"));
+  bad.wide_out = {-2.0F, -2.0F};
+  CHECK_THAT(wrong_with(bad, bad, before), ContainsSubstring("all 2 values of out are -2"));
+  bad.wide_out = {1.0F, -2.5F};
+  CHECK_THAT(wrong_with(good, bad, before), ContainsSubstring("differ"));
+}
+
+BenchOptions tiny_core(Mode mode) {
+  BenchOptions options = tiny(mode);
+  options.of = BenchOf::core;
+  return options;
+}
+
+TEST_CASE("the core is timed in every mode by the call that it has", "[probe]") {
+  BenchOptions options = tiny_core(Mode::decode);
+  options.modes = {Mode::decode, Mode::decode_k, Mode::prefill};
+  options.tokens = {20};
+  options.graph = true;
+  const BenchResult result = run_bench(cpu(), options);
+  CHECK(result.exit() == ExitCode::ok);
+  CHECK(result.of == BenchOf::core);
+  REQUIRE(result.rows.size() == 6);
+  const std::vector<std::string> calls{"decode_k_core", "decode_k_core", "decode_k_core",
+                                       "decode_k_core", "prefill_core",  "prefill_core"};
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(result.rows[i].call == calls[i]);
+    CHECK(result.rows[i].batch == 1);
+    CHECK(result.rows[i].timing.device_us.size() == 2);
+    CHECK(result.rows[i].rotation.weight_sets == 1);
+    CHECK(result.rows[i].rotation.input_sets > 1);
+    CHECK(result.rows[i].traffic.total() ==
+          core_traffic(options.geometries.front().config, result.rows[i].tokens).total());
+  }
+}
+
+TEST_CASE("a batch is timed with the recurrent kernel that the layer takes", "[probe]") {
+  BenchOptions options = tiny_core(Mode::decode);
+  options.batches = {1, 3, 8};
+  options.graph = true;
+  for (const bool without : {false, true}) {
+    if (without) options.without = {"recurrent_smem"};
+    const BenchResult result = run_bench(cpu(), options);
+    CHECK(result.exit() == ExitCode::ok);
+    REQUIRE(result.rows.size() == 6);
+    for (std::size_t i = 0; i < 6; ++i) {
+      const BenchRow& row = result.rows[i];
+      CHECK(row.call == (without ? "recurrent" : "recurrent_smem"));
+      CHECK(row.batch == options.batches[i / 2]);
+      CHECK(row.graph == (i % 2 == 1));
+      CHECK(row.traffic.state == std::uint64_t{2} * row.batch * 2 * 64 * 64 * 4);
+      CHECK(row.state_bytes_per_second() > 0.0);
+      CHECK(row.rotation.input_sets > 1);
+    }
+  }
+}
+
+TEST_CASE("wrong results of the core and of the recurrent kernel get no time", "[probe]") {
+  BenchOptions options = tiny_core(Mode::prefill);
+  const BenchResult core = run_bench(Spoilt::over(cpu(), Spoilt::Way::drops_launches), options);
+  options = tiny_core(Mode::decode);
+  options.batches = {2};
+  const BenchResult batch = run_bench(Spoilt::over(cpu(), Spoilt::Way::drops_launches), options);
+  const BenchResult unsteady = run_bench(Spoilt::over(cpu(), Spoilt::Way::changes_copies), options);
+  for (const BenchResult* result : {&core, &batch, &unsteady}) {
+    REQUIRE(result->rows.size() == 1);
+    REQUIRE(result->rows[0].error);
+    CHECK(result->rows[0].error->code == "check_failed");
+    CHECK(result->exit() == ExitCode::check_failed);
+  }
+  CHECK_THAT(batch.rows[0].error->message, ContainsSubstring("never written"));
+  CHECK_THAT(unsteady.rows[0].error->message, ContainsSubstring("differ"));
+}
+
+TEST_CASE("a batch that does not fit says so", "[probe]") {
+  BenchOptions options = tiny_core(Mode::decode);
+  options.batches = {2, 4000};
+  const BenchResult result = run_bench(cpu(), options);
+  REQUIRE(result.rows.size() == 2);
+  CHECK_FALSE(result.rows[0].error);
+  REQUIRE(result.rows[1].error);
+  CHECK(result.rows[1].error->code == "out_of_device_memory");
+  CHECK_THAT(result.rows[1].error->message, ContainsSubstring("4000 sequences"));
 }
 
 TEST_CASE("a sample has as many calls as it takes to be long enough and one before the clock", "[probe]") {

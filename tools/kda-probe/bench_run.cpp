@@ -1,4 +1,4 @@
-// `bench layer`: how long layer calls take, beside what their memory traffic alone would take.
+// `bench layer` and `bench core`: how long calls take, beside what their memory traffic alone would take.
 #include <algorithm>
 #include <exception>
 #include <functional>
@@ -19,7 +19,8 @@ namespace {
 // More than the last cache of any device known.
 constexpr std::uint64_t past_caches = std::uint64_t{256} << 20;
 constexpr std::uint32_t most_weight_sets = 16;
-constexpr std::uint32_t most_input_sets = 32;
+constexpr std::uint32_t most_input_sets = 32;  // of a whole layer, whose weights rotate too
+constexpr std::uint32_t most_core_sets = 128;
 
 struct Bench {
   const BenchOptions& options;
@@ -54,7 +55,9 @@ BenchLayers make_layers(const Bench& bench, const KdaConfig& config, BenchMemory
   const std::uint64_t bytes = weight_bytes(config);
   memory = {bytes, bench.backend->memory_info().free};
   check_room("one copy of the weights", memory);
-  const std::uint32_t sets = rotation_sets(bytes, past_caches, memory.free / 4, 1, most_weight_sets);
+  // The core reads next to nothing of them.
+  const std::uint32_t most = bench.options.of == BenchOf::layer ? most_weight_sets : 1;
+  const std::uint32_t sets = rotation_sets(bytes, past_caches, memory.free / 4, 1, most);
   const KdaWeights weights = reference::random_weights(config, bench.options.seed);
   KdaOptions options;
   options.route = bench.options.route;
@@ -68,32 +71,50 @@ BenchLayers make_layers(const Bench& bench, const KdaConfig& config, BenchMemory
   return layers;
 }
 
+// What a call moves and computes at least.
+void count(BenchRow& row, const KdaConfig& config, BenchOf of, const BenchCase& what) {
+  if (what.batch != 0) {
+    row.traffic = recurrent_traffic(config, what.batch);
+    row.flops = recurrent_flops(config, what.batch);
+  } else if (of == BenchOf::core) {
+    row.traffic = core_traffic(config, what.tokens);
+    row.flops = core_flops(config, what.tokens);
+  } else {
+    row.traffic = traffic_of(config, what.tokens);
+    row.flops = flops_of(config, what.tokens);
+  }
+}
+
 // What is known of a row before anything of it has run.
 BenchRow blank_row(const Bench& bench, const Geometry& geometry, BenchCase what, bool graph) {
   BenchRow row;
   row.geometry = geometry.name;
   row.mode = what.mode;
   row.tokens = what.tokens;
+  row.batch = std::max(what.batch, 1U);
   row.graph = graph;
-  row.traffic = traffic_of(geometry.config, what.tokens);
-  row.flops = flops_of(geometry.config, what.tokens);
+  count(row, geometry.config, bench.options.of, what);
   row.floor_us = floor_us(row.traffic.total(), bench.bytes_per_second);
   return row;
 }
 
 // Sizes the row's memory and says whether it is there.
-void plan_memory(const Bench& bench, const BenchLayers& layers, BenchRow& row) {
+void plan_memory(const Bench& bench, const BenchLayers& layers, const BenchCase& what, BenchRow& row) {
   const KdaConfig& config = layers.front().config();
-  const std::uint64_t workspace = workspace_bytes(config, row.tokens, bench.backend->info().limits);
-  const std::uint64_t set = input_set_bytes(config, row.tokens);
-  row.memory = {workspace + set, bench.backend->memory_info().free};
-  check_room(detail::format("{} of {} tokens", to_string(row.mode), row.tokens), row.memory);
-  const std::uint64_t room = (row.memory.free - workspace) / 2;
+  const BenchOf of = bench.options.of;
+  const std::uint64_t shared = shared_bytes(config, what, bench.backend->info().limits);
+  const std::uint64_t set = input_set_bytes(config, of, what);
+  row.memory = {shared + set, bench.backend->memory_info().free};
+  check_room(what.batch != 0 ? detail::format("decode of {} sequences", what.batch)
+                             : detail::format("{} of {} tokens", to_string(what.mode), what.tokens),
+             row.memory);
+  const std::uint64_t room = (row.memory.free - shared) / 2;
   const auto layer_count = static_cast<std::uint32_t>(layers.size());
-  const std::uint32_t sets =
-      paired_sets(rotation_sets(set, past_caches, room, layer_count, most_input_sets), layer_count);
+  const std::uint32_t least = of == BenchOf::layer ? layer_count : 2;  // two, so that none is the one just used
+  const std::uint32_t most = of == BenchOf::layer ? most_input_sets : most_core_sets;
+  const std::uint32_t sets = paired_sets(rotation_sets(set, past_caches, room, least, most), layer_count);
   row.rotation = {std::min(layer_count, sets), weight_bytes(config), sets, set};
-  row.memory.needed = workspace + sets * set;
+  row.memory.needed = shared + sets * set;
 }
 
 // Runs the check and, only when it passes, the clock.
@@ -121,13 +142,16 @@ std::vector<BenchRow> time_case(const Bench& bench, const Geometry& geometry, co
   for (BenchRow& row : rows) {
     row.route = layers.front().route();
     row.recurrent_kernel = layers.front().recurrent_kernel();
+    row.call = call_name(bench.options.of, what, layers.front());
     try {
       if (session) {
         row.rotation = rows.front().rotation;
         row.memory = rows.front().memory;
       } else {
-        plan_memory(bench, layers, row);
-        session.emplace(layers, bench.stream.get(), what, row.rotation.input_sets, bench.options.seed);
+        plan_memory(bench, layers, what, row);
+        session.emplace(
+            bench.backend, bench.stream.get(),
+            make_work(bench.options.of, layers, bench.stream.get(), what, row.rotation.input_sets, bench.options.seed));
       }
       fill_row(bench, *session, row);
     } catch (const Error& error) {
@@ -167,7 +191,9 @@ std::vector<BenchRow> time_geometry(const Bench& bench, const Geometry& geometry
   }
   std::vector<BenchRow> rows;
   for (const BenchCase& what : cases) {
-    progress.start(detail::format("{}: {} of {} tokens", geometry.name, to_string(what.mode), what.tokens), 0);
+    progress.start(detail::format("{}: {} of {} tokens, {} sequences", geometry.name, to_string(what.mode), what.tokens,
+                                  std::max(what.batch, 1U)),
+                   0);
     std::vector<BenchRow> more = time_case(bench, geometry, layers, what);
     std::move(more.begin(), more.end(), std::back_inserter(rows));
   }
@@ -196,6 +222,7 @@ BenchResult run_bench(const std::shared_ptr<GpuBackend>& backend, const BenchOpt
   BenchResult result;
   result.device = backend->info();
   result.kernels = choose(*set, backend->facts());
+  result.of = options.of;
   result.seed = options.seed;
   result.repeats = options.repeats;
 
