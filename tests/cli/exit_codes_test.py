@@ -86,6 +86,8 @@ class Usage(ProbeTest):
             ["layer", "--geometry", "kimi-linear", "--cases", model / "cases.safetensors"],
             ["layer", model, "--mode", "backwards"],
             ["layer", model, "--route", "scenic"],
+            ["layer", model, "--gemm", "borrowed"],
+            ["layer", model, "--gemm", "service", "--route", "reference"],
             ["layer", model, "--device", "gpu zero"],
             ["layer", model, "--device", ""],
             ["layer", model, "--tokens", "0"],

@@ -18,7 +18,9 @@ class Layer(ProbeTest):
     def test_the_document(self):
         document = self.check_json("layer", golden(MODEL), "--seed", "5")
         self.assertEqual(list(document), ["schema", "command", "device", "model", "layer", "kernel_set",
-                                          "recurrent_kernel", "sample_rows", "truth_seconds", "results", "pass"])
+                                          "recurrent_kernel", "prefill_gemm", "sample_rows", "truth_seconds", "results",
+                                          "pass"])
+        self.assertEqual(document["prefill_gemm"], {"service": 0, "own": 7})
         self.assertEqual(document["command"], "layer")
         self.assertEqual(document["device"], "cpu:0")
         self.assertEqual(document["model"], str(golden(MODEL)))

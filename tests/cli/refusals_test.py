@@ -54,6 +54,9 @@ class Model(ProbeTest):
         self.change_config(lambda config: config["linear_attn_config"].update(head_dim=96))
         self.check_refused("unsupported", "head_dim", "96")
 
+    def test_a_gemm_service_that_the_device_has_not(self):
+        self.check_error(5, "unsupported", "layer", self.model, "--gemm", "service", says=["GEMM service", "cpu:0"])
+
     def test_a_layer_that_is_no_kda_layer(self):
         self.check_error(5, "invalid_argument", "layer", self.model, "--layer", "7", says=["7"])
 

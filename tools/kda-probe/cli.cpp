@@ -31,8 +31,8 @@ constexpr std::uint32_t most_batch = 65535;
 // Every flag's value as it is written; taken apart after parsing.
 struct Raw {
   std::string format = "text", output, kernel_set;
-  std::string device, set, target, model, geometry, layer, cases, mode = "all", route = "auto", tokens, seed,
-                                                                  sample_rows;
+  std::string device, set, target, model, geometry, layer, cases, mode = "all", route = "auto", gemm = "auto", tokens,
+                                                                  seed, sample_rows;
   std::vector<std::string> without;
   std::vector<std::string> geometries, token_lists, batch_lists;  // of bench
   std::string repeats;
@@ -145,6 +145,13 @@ void add_kernels(CLI::App& app, Raw& raw) {
   add_without(verb, raw);
 }
 
+void add_gemm(CLI::App& verb, Raw& raw) {
+  verb.add_option("--gemm", raw.gemm, "Who does prefill's matrix products: the device's own service or the kernel set")
+      ->type_name("auto|own|service")
+      ->check(one_of({"auto", "own", "service"}))
+      ->capture_default_str();
+}
+
 void add_layer(CLI::App& app, Raw& raw) {
   CLI::App& verb =
       add_verb(app, "layer", "Run a KDA layer and check it against float64 truth",
@@ -173,6 +180,7 @@ void add_layer(CLI::App& app, Raw& raw) {
       ->type_name("auto|reference")
       ->check(one_of({"auto", "reference"}))
       ->capture_default_str();
+  add_gemm(verb, raw);
   add_without(verb, raw);
   verb.add_option("--tokens", raw.tokens, "Length of the random input [17]")->type_name("T")->excludes(cases);
   verb.add_option("--seed", raw.seed, "Seed of the random input, and of a geometry's weights [0]")
@@ -216,6 +224,13 @@ void add_bench_options(CLI::App& verb, Raw& raw) {
 
 KdaRoute route(const Raw& raw) {
   return raw.route == "reference" ? KdaRoute::reference : KdaRoute::automatic;
+}
+
+KdaGemm gemm(const Raw& raw) {
+  if (raw.gemm == "auto") return KdaGemm::automatic;
+  if (raw.gemm == "own") return KdaGemm::own;
+  if (raw.route == "reference") usage("--gemm: a service's sums are not those of --route reference");
+  return KdaGemm::service;
 }
 
 std::uint64_t seed(const Raw& raw) {
@@ -319,6 +334,7 @@ LayerOptions layer_options(const Raw& raw) {
     options.modes = all_modes();
   }
   options.route = route(raw);
+  options.gemm = gemm(raw);
   options.without = names(raw.without);
   if (!raw.tokens.empty()) {
     options.tokens = number32("--tokens", raw.tokens, raw.mode == to_string(Mode::prefill_split) ? 2 : 1);

@@ -163,6 +163,10 @@ Json to_document(const KernelsResult& result) {
   return json;
 }
 
+Json prefill_gemm(const KdaPrefillGemm& use) {
+  return {{"service", use.service}, {"own", use.own}};
+}
+
 Json to_document(const LayerResult& result) {
   Json json = document("layer");
   json["device"] = result.device;
@@ -170,6 +174,7 @@ Json to_document(const LayerResult& result) {
   json["layer"] = or_null(result.layer);
   json["kernel_set"] = {{"name", result.set.name}, {"version", result.set.version}};
   json["recurrent_kernel"] = result.recurrent_kernel;
+  json["prefill_gemm"] = prefill_gemm(result.prefill_gemm);
   json["sample_rows"] = or_null(result.sample_rows);
   json["truth_seconds"] = or_null(result.truth_seconds);
   json["results"] = rows(result.rows);
@@ -287,7 +292,7 @@ Json bench_row(const BenchRow& r) {
     json["error"] = problem(r.error->code, r.error->message);
     json["error"]["exit"] = static_cast<std::uint32_t>(r.error->exit);
   }
-    json["call"] = r.call;
+  json["call"] = r.call;
   return json;
 }
 

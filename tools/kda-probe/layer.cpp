@@ -80,6 +80,7 @@ void refuse_empty_work(const LayerOptions& options, const std::vector<std::uint3
 KdaOptions layer_options(const LayerOptions& options, std::shared_ptr<LoadedSet> kernels) {
   KdaOptions result;
   result.route = options.route;
+  result.gemm = options.gemm;
   result.without = options.without;
   result.kernels = std::move(kernels);
   return result;
@@ -138,6 +139,7 @@ LayerResult run_layer(const LayerOptions& options) {
                               layer_options(options, std::move(kernels)), progress);
   LayerRunner& runner = prepared.runner;
   result.recurrent_kernel = runner.layer().recurrent_kernel();
+  result.prefill_gemm = runner.layer().prefill_gemm();
   result.truth_seconds = prepared.truth_seconds;
   if (options.sample_rows) result.sample_rows = prepared.cases.front().rows;
 

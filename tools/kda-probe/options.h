@@ -51,6 +51,7 @@ struct LayerOptions {
   std::string device = "cpu:0";
   std::vector<Mode> modes;
   KdaRoute route = KdaRoute::automatic;
+  KdaGemm gemm = KdaGemm::automatic;
   std::vector<std::string> without;
   std::uint32_t tokens = 17;                 // of the random input
   std::uint64_t seed = 0;                    // of the random input, and of the weights of a geometry

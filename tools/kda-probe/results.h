@@ -71,6 +71,7 @@ struct LayerResult {
   std::vector<ResultRow> rows;
   std::optional<std::vector<std::uint64_t>> sample_rows{};  // of `out` that were compared; none: all
   std::optional<double> truth_seconds{};                    // to compute the truth; none: it was stored
+  KdaPrefillGemm prefill_gemm{};
   [[nodiscard]] bool pass() const noexcept {
     for (const ResultRow& row : rows) {
       if (!row.pass) return false;

@@ -193,6 +193,8 @@ std::string render(const LayerResult& result) {
   if (result.layer) facts.add("layer", std::to_string(*result.layer));
   facts.add("kernel set", set_text(result.set));
   facts.add("recurrent kernel", result.recurrent_kernel);
+  facts.add("products of prefill", detail::format("{} by the device's GEMM service, {} by dense_gemm_bf16",
+                                                  result.prefill_gemm.service, result.prefill_gemm.own));
   if (result.sample_rows && !result.rows.empty()) {
     facts.add("rows of out compared",
               detail::format("{} of {}", result.sample_rows->size(), result.rows.front().tokens));

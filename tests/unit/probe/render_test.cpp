@@ -41,7 +41,8 @@ LayerResult layer_result(std::vector<ResultRow> rows) {
 TEST_CASE("JSON of layer has the documented members in the documented order", "[probe]") {
   const Json json = Json::parse(to_json(Result(layer_result({row(Mode::decode, true)}))));
   CHECK(keys(json) == std::vector<std::string>{"schema", "command", "device", "model", "layer", "kernel_set",
-                                               "recurrent_kernel", "sample_rows", "truth_seconds", "results", "pass"});
+                                               "recurrent_kernel", "prefill_gemm", "sample_rows", "truth_seconds",
+                                               "results", "pass"});
   CHECK(json["schema"] == "kdart.probe/1");
   CHECK(json["command"] == "layer");
   CHECK(json["layer"] == 3);
