@@ -61,6 +61,9 @@ def write_glsl(contract, folder):
 
 
 def write(path, text):
+    """A file that says the same already stays as it is, so that nothing is built anew because of it."""
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 

@@ -1,5 +1,6 @@
 import contextlib
 import io
+import os
 import tempfile
 import unittest
 from pathlib import Path
@@ -46,6 +47,15 @@ class Emitted(unittest.TestCase):
         text = emit_docs.document(self.contract)
         for part in ("## scale_rows", "| `out` | f32 pointer, out, may be null | 128 | 8 |", "Tunable: `width`, default 32"):
             self.assertIn(part, text)
+
+    def test_a_file_that_says_the_same_is_left_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / "page.md"
+            page.write_text("something else")
+            for left_alone in (False, True):
+                os.utime(page, (1, 1))
+                self.assertEqual(generate.main(["docs", str(support.CONTRACT), str(page)]), 0)
+                self.assertEqual(page.stat().st_mtime == 1, left_alone)
 
     def test_stale_docs_are_noticed(self):
         with tempfile.TemporaryDirectory() as folder:
