@@ -89,7 +89,7 @@ GpuBackend::KernelLoad CpuBackend::do_get_kernel(Native module, const ImageKerne
   const auto& image = *detail::object_at<const CpuModule>(module);
   const CpuKernel* found = image.find(kernel.symbol);
   if (found == nullptr) {
-    throw Error(ErrorCode::invalid_image, detail::format("image '{}' has no kernel '{}', which its manifest states",
+    throw Error(ErrorCode::corrupt_image, detail::format("image '{}' has no kernel '{}', which its manifest states",
                                                          image.file(), kernel.symbol));
   }
   KernelLoad load;

@@ -1,9 +1,11 @@
 // Launches: every block and thread once, barriers, order, arguments, limits.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
+#include <thread>
 
 #include "tests/support/error_of.h"
 #include "tests/support/launch_shapes.h"
@@ -101,6 +103,11 @@ class ManyArguments {
 };
 
 constexpr std::uint32_t many_args_words = 50;
+
+bool has_feature(const TestDevice& device, std::string_view feature) {
+  const std::vector<std::string>& features = device.gpu->info().features;
+  return std::find(features.begin(), features.end(), feature) != features.end();
+}
 
 std::vector<std::uint32_t> counting(std::uint32_t count, std::uint32_t first) {
   std::vector<std::uint32_t> values(count);
@@ -311,6 +318,107 @@ TEST_CASE("prepare takes what launch takes and refuses what launch refuses", "[d
   CHECK(wrong_rotations(device, 2, 16, 3) == 0);
 }
 
+TEST_CASE("dynamic shared memory beyond 48 KiB needs no more than the device has", "[device][launch]") {
+  const TestDevice device;
+  constexpr std::uint32_t without_asking = 48 << 10;  // what an NVIDIA GPU gives to any launch
+  const auto limit = static_cast<std::uint32_t>(device.gpu->info().limits.shared_memory_per_block);
+  if (limit <= without_asking) SKIP("a block has at most " << limit << " bytes of shared memory on this device");
+  const OwnedStream stream(device.gpu);
+  constexpr std::uint32_t blocks = 3, threads = 64, rounds = 7;
+  const Buffer out(device.gpu, std::uint64_t{blocks} * threads * 4);
+  for (const bool prepared : {true, false}) {
+    // Another copy of the kernels each time, so that a launch finds them as they were loaded.
+    const auto set = device.gpu->load(TestKernels::of(device.gpu->info().backend).make());
+    const KernelHandle rotate = set->get("rotate");
+    const std::uint32_t room = limit - device.gpu->kernel_info(rotate).static_shared_bytes;
+    const auto launch = [&](std::uint32_t bytes) {
+      KernelLaunch(*device.gpu, rotate)
+          .args(kernels::RotateArgs{.out = out.get(), .blocks = blocks, .threads = threads, .rounds = rounds})
+          .shared_mem(bytes)
+          .launch(stream.get());
+    };
+    for (const std::uint32_t bytes :
+         {without_asking, without_asking + 1, without_asking + 16, room / 2 + 1, room - 1, room, without_asking + 1}) {
+      if (bytes > room) continue;
+      INFO(bytes << " of " << room << " bytes" << (prepared ? ", prepared" : ""));
+      if (prepared) device.gpu->prepare(rotate, {threads, 1, 1}, bytes);
+      device.gpu->fill(out.get(), 0xffffffffU, 4, out.bytes() / 4, stream.get());
+      launch(bytes);
+      device.gpu->synchronize(stream.get());
+      CHECK(count_wrong_rotations(device.download(out), threads, rounds) == 0);
+    }
+    CHECK(error_of([&] { launch(room + 1); }).code() == ErrorCode::invalid_launch);
+    CHECK(error_of([&] { device.gpu->prepare(rotate, {threads, 1, 1}, room + 1); }).code() ==
+          ErrorCode::invalid_launch);
+  }
+  CHECK(device.canary());
+}
+
+TEST_CASE("blocks are launched in clusters where a device has them", "[device][launch]") {
+  const TestDevice device;
+  const OwnedStream stream(device.gpu);
+  const Buffer data = device.upload(std::vector<std::uint32_t>(512, 5));
+  const auto launch = [&](Dim3 cluster) {
+    KernelLaunch(*device.gpu, device["affine"])
+        .args(kernels::AffineArgs{.data = data.get(), .count = 512, .factor = 3, .term = 2})
+        .attributes({.cluster = cluster})
+        .launch(stream.get());
+  };
+  const auto code = [&](Dim3 cluster) { return error_of([&] { launch(cluster); }).code(); };
+  launch({1, 1, 1});
+  std::uint32_t expected = 17;
+  if (has_feature(device, "cluster_launch")) {
+    for (const std::uint32_t size : {2U, 4U, 8U, 2U}) {
+      launch({size, 1, 1});
+      expected = expected * 3 + 2;
+    }
+    CHECK(code({3, 1, 1}) == ErrorCode::invalid_launch);
+    CHECK(code({0, 1, 1}) == ErrorCode::invalid_launch);
+    CHECK(code({1, 2, 1}) == ErrorCode::invalid_launch);
+    device.gpu->begin_capture(stream.get());
+    launch({2, 1, 1});
+    const OwnedGraph graph(device.gpu, device.gpu->end_capture(stream.get()));
+    for (int replay = 0; replay < 2; ++replay) {
+      device.gpu->launch_graph(graph.get(), stream.get());
+      expected = expected * 3 + 2;
+    }
+    device.gpu->synchronize(stream.get());
+  } else {
+    for (const Dim3 cluster : {Dim3{2, 1, 1}, Dim3{3, 1, 1}}) CHECK(code(cluster) == ErrorCode::unsupported);
+  }
+  device.gpu->synchronize(stream.get());
+  CHECK(device.download(data) == std::vector<std::uint32_t>(512, expected));
+  CHECK(device.canary());
+}
+
+TEST_CASE("a dependent launch may overlap the one before where a device has that", "[device][launch]") {
+  const TestDevice device;
+  const OwnedStream stream(device.gpu);
+  // The kernels do not say when those that depend on them may read what they write, so each pair has buffers of its own.
+  const Buffer first = device.upload(std::vector<std::uint32_t>(512, 1));
+  const Buffer second = device.upload(std::vector<std::uint32_t>(512, 1));
+  const auto launch_dependent = [&](const Buffer& data) {
+    KernelLaunch(*device.gpu, device["affine"])
+        .args(kernels::AffineArgs{.data = data.get(), .count = 512, .factor = 5, .term = 3})
+        .attributes({.dependent = true})
+        .launch(stream.get());
+  };
+  std::uint32_t expected = 1;
+  if (has_feature(device, "dependent_launch")) {
+    for (int i = 0; i < 1000; ++i) {
+      device.affine(first, 5, 3, stream.get());
+      launch_dependent(second);
+      expected = expected * 5 + 3;
+    }
+  } else {
+    CHECK(error_of([&] { launch_dependent(second); }).code() == ErrorCode::unsupported);
+  }
+  device.gpu->synchronize(stream.get());
+  CHECK(device.download(first) == std::vector<std::uint32_t>(512, expected));
+  CHECK(device.download(second) == std::vector<std::uint32_t>(512, expected));
+  CHECK(device.canary());
+}
+
 TEST_CASE("a kernel outlives no set and a set no work", "[device][launch]") {
   TestDevice device;
   const OwnedStream stream(device.gpu);
@@ -332,12 +440,44 @@ TEST_CASE("a set is loaded and unloaded many times", "[device][launch]") {
   const auto set = TestKernels::of(device.gpu->info().backend).make();
   const OwnedStream stream(device.gpu);
   const Buffer count = device.upload(std::vector<std::uint32_t>(1, 0));
-  constexpr std::uint32_t times = 20;
-  for (std::uint32_t i = 0; i < times; ++i) {
+  const std::uint32_t times = device.shares_host_memory() ? 20 : 1000;
+  const auto use = [&] {
     const auto loaded = device.gpu->load(set);
     KernelLaunch(*device.gpu, loaded->get("visit")).arg(count.get()).arg(1U).grid(1).block(1).launch(stream.get());
-  }
+  };
+  for (std::uint32_t i = 0; i < times / 2; ++i) use();
+  const std::uint64_t free = device.gpu->memory_info().free;
+  for (std::uint32_t i = 0; i < times / 2; ++i) use();
   CHECK(device.download(count) == std::vector<std::uint32_t>(1, times));
+  // Nothing of the device's stays behind; the host's memory is everyone's.
+  if (!device.shares_host_memory()) CHECK(device.gpu->memory_info().free + (std::uint64_t{16} << 20) > free);
+}
+
+TEST_CASE("eight threads load a set at once and one copy knows nothing of another", "[device][launch][tsan]") {
+  const TestDevice device;
+  const auto set = TestKernels::of(device.gpu->info().backend).make();
+  std::atomic<int> right{0};
+  std::vector<std::thread> threads;
+  for (std::uint32_t t = 0; t < 8; ++t) {
+    threads.emplace_back([&device, &set, &right, t] {
+      auto first = device.gpu->load(set);
+      const auto second = device.gpu->load(set);
+      const OwnedStream stream(device.gpu);
+      const Buffer data = device.upload(std::vector<std::uint32_t>(16, t));
+      const auto launch = [&](const LoadedSet& loaded) {
+        KernelLaunch(*device.gpu, loaded.get("affine"))
+            .args(kernels::AffineArgs{.data = data.get(), .count = 16, .factor = 3, .term = 1})
+            .launch(stream.get());
+      };
+      launch(*first);
+      first.reset();
+      launch(*second);
+      device.gpu->synchronize(stream.get());
+      if (device.download(data) == std::vector<std::uint32_t>(16, t * 9 + 4)) ++right;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(right == 8);
 }
 
 }  // namespace kdart::test

@@ -49,8 +49,8 @@ TestKernels TestKernels::of(std::string_view backend) {
   return kernels;
 }
 
-void TestKernels::set_image(std::vector<std::byte> bytes) {
-  ManifestImage& stated = manifest.images.at(0);
+void TestKernels::set_image(std::vector<std::byte> bytes, std::size_t image) {
+  ManifestImage& stated = manifest.images.at(image);
   stated.bytes = bytes.size();
   stated.sha256 = detail::sha256_hex(bytes);
   files.at(stated.file) = std::move(bytes);

@@ -27,8 +27,8 @@ struct TestKernels {
 
   // Throws std::runtime_error for a backend that has none in this build.
   [[nodiscard]] static TestKernels of(std::string_view backend);
-  // Replaces the bytes of the only image; the manifest then states their length and hash.
-  void set_image(std::vector<std::byte> bytes);
+  // Replaces the bytes of an image, of the only one say; the manifest then states their length and hash.
+  void set_image(std::vector<std::byte> bytes, std::size_t image = 0);
   [[nodiscard]] const std::vector<std::byte>& image() const { return files.begin()->second; }
   [[nodiscard]] std::shared_ptr<const KernelSet> make() const;
 };
