@@ -47,7 +47,7 @@ class Manual(ProbeTest):
     def test_choices_of_mode_and_geometry(self):
         for verb in ("layer", "bench layer", "bench core"):
             section = sections()[f"kda-probe {verb}"]
-            for flag in ("--mode", "--geometry", "--route"):
+            for flag in ("--mode", "--geometry", "--route", *(() if verb == "bench core" else ("--gemm",))):
                 choices = re.search(rf"{flag} ([a-z0-9_.|-]+)", self.help(verb)).group(1).strip("|").split("|")
                 row = re.search(rf"^\| `{flag}` .*$", section, flags=re.MULTILINE).group(0)
                 self.assertGreaterEqual(len(choices), 2)

@@ -126,6 +126,7 @@ class Usage(ProbeTest):
             ["--repeats", "1.5"],
             ["--seed", "-1"],
             ["--route", "scenic"],
+            ["--gemm", "borrowed"],
             ["--device", "gpu zero"],
             ["--batch", "4"],
             ["surplus"],

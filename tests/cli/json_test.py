@@ -131,11 +131,12 @@ class BenchLayer(ProbeTest):
 
     def check_row(self, row, bandwidth):
         self.assertEqual(list(row), [
-            "geometry", "mode", "tokens", "batch", "graph", "call", "route", "recurrent_kernel", "median_us", "min_us",
+            "geometry", "mode", "tokens", "batch", "graph", "call", "route", "recurrent_kernel", "prefill_gemm", "median_us", "min_us",
             "us_per_token", "p90_over_median", "wall_us", "submit_us", "samples", "calls_per_sample", "bytes", "flops",
             "floor_us", "over_floor", "state_bytes_per_second", "rotation", "memory", "samples_us", "samples_wall_us",
             "error"])
         self.assertEqual((row["batch"], row["call"]), (1, row["mode"]))
+        self.assertEqual(row["prefill_gemm"], {"service": 0, "own": 7} if row["mode"] == "prefill" else None)
         self.assertAlmostEqual(row["state_bytes_per_second"] * row["median_us"] / 1e6 / row["bytes"]["state"], 1)
         self.assertEqual((row["geometry"], row["route"], row["error"]), ("2,64,128", "reference", None))
         samples = row["samples_us"]
@@ -165,7 +166,7 @@ class BenchLayer(ProbeTest):
         markdown = self.check_ok("--format", "md", *arguments).stdout.splitlines()
         self.assertEqual(len([line for line in markdown if line.startswith("| 2,64,128 | prefill | ")]), 2)
         text = self.check_ok(*arguments).stdout.splitlines()
-        self.assertRegex(text[-1], r"^2,64,128  prefill +6 +1  no +reference +prefill +[0-9.]+ ")
+        self.assertRegex(text[-1], r"^2,64,128  prefill +6 +1  no +reference +prefill +own +[0-9.]+ ")
 
     def test_geometries_by_name_and_number(self):
         arguments = ["bench", "layer", "--mode", "decode", "--repeats", "1", "--geometry", "2,64,128,4,64,64",

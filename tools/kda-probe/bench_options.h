@@ -28,6 +28,7 @@ struct BenchOptions {
   std::optional<std::uint32_t> repeats;  // samples per row; unset: 50, fewer where they would take too long
   std::uint64_t seed = 0;
   KdaRoute route = KdaRoute::automatic;
+  KdaGemm gemm = KdaGemm::automatic;
   std::vector<std::string> without;
   std::optional<std::filesystem::path> kernel_set;
 };

@@ -49,6 +49,7 @@ struct BenchRow {
   std::string call;               // what was timed: a function of the layer, or a kernel
   std::optional<KdaRoute> route;  // none when no layer could be made
   std::string recurrent_kernel;
+  std::optional<KdaPrefillGemm> prefill_gemm{};  // of a prefill with its products
   Traffic traffic;
   std::uint64_t flops = 0;
   double floor_us = 0.0;

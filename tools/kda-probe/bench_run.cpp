@@ -61,6 +61,8 @@ BenchLayers make_layers(const Bench& bench, const KdaConfig& config, BenchMemory
   const KdaWeights weights = reference::random_weights(config, bench.options.seed);
   KdaOptions options;
   options.route = bench.options.route;
+  // The core has no products, and no service is to be opened for it.
+  options.gemm = bench.options.of == BenchOf::layer ? bench.options.gemm : KdaGemm::own;
   options.without = bench.options.without;
   options.kernels = bench.kernels;
   BenchLayers layers;
@@ -142,6 +144,8 @@ std::vector<BenchRow> time_case(const Bench& bench, const Geometry& geometry, co
   for (BenchRow& row : rows) {
     row.route = layers.front().route();
     row.recurrent_kernel = layers.front().recurrent_kernel();
+    if (bench.options.of == BenchOf::layer && what.mode == Mode::prefill)
+      row.prefill_gemm = layers.front().prefill_gemm();
     row.call = call_name(bench.options.of, what, layers.front());
     try {
       if (session) {

@@ -13,6 +13,14 @@ std::string_view route_text(const BenchRow& row) {
   return *row.route == KdaRoute::reference ? "reference" : "auto";
 }
 
+// Who does the products of a prefill; "" where there are none.
+std::string gemm_text(const BenchRow& row) {
+  if (!row.prefill_gemm) return "";
+  const auto& [service, own] = *row.prefill_gemm;
+  if (service != 0 && own != 0) return detail::format("{} service {} own", service, own);
+  return service != 0 ? "service" : "own";
+}
+
 std::string row_name(const BenchRow& row) {
   const std::string batch = row.batch > 1 ? detail::format(" of each of {} sequences", row.batch) : "";
   return detail::format("{} {} of {}{}{}", row.geometry, to_string(row.mode), row.tokens, batch,
@@ -21,11 +29,12 @@ std::string row_name(const BenchRow& row) {
 
 const std::vector<Table::Column>& columns() {
   static const std::vector<Table::Column> list{
-      {"geometry", Align::left}, {"mode", Align::left},      {"tokens", Align::right},  {"batch", Align::right},
-      {"graph", Align::left},    {"route", Align::left},     {"call", Align::left},     {"us/call", Align::right},
-      {"min", Align::right},     {"us/token", Align::right}, {"wall us", Align::right}, {"floor us", Align::right},
-      {"x floor", Align::right}, {"p90/med", Align::right},  {"samples", Align::right}, {"calls", Align::right},
-      {"MB", Align::right},      {"GFLOP", Align::right},    {"GFLOP/s", Align::right}, {"state GB/s", Align::right}};
+      {"geometry", Align::left},   {"mode", Align::left},     {"tokens", Align::right},   {"batch", Align::right},
+      {"graph", Align::left},      {"route", Align::left},    {"call", Align::left},      {"gemm", Align::left},
+      {"us/call", Align::right},   {"min", Align::right},     {"us/token", Align::right}, {"wall us", Align::right},
+      {"floor us", Align::right},  {"x floor", Align::right}, {"p90/med", Align::right},  {"samples", Align::right},
+      {"calls", Align::right},     {"MB", Align::right},      {"GFLOP", Align::right},    {"GFLOP/s", Align::right},
+      {"state GB/s", Align::right}};
   return list;
 }
 
@@ -40,6 +49,7 @@ std::vector<std::string> cells(const BenchRow& row) {
           row.graph ? "yes" : "no",
           std::string(route_text(row)),
           row.call.empty() ? "-" : row.call,
+          row.prefill_gemm ? gemm_text(row) : "-",
           row.error ? row.error->code : one(us),
           measured(one(smallest(row.timing.device_us))),
           measured(one(us / row.tokens)),
@@ -110,6 +120,7 @@ std::vector<std::string> csv_fields(const BenchResult& result, const BenchRow& r
           row.graph ? "yes" : "no",
           row.call,
           row.route ? std::string(route_text(row)) : std::string(),
+          gemm_text(row),
           measured(us),
           measured(smallest(row.timing.device_us)),
           measured(us / row.tokens),
@@ -129,7 +140,7 @@ std::vector<std::string> csv_fields(const BenchResult& result, const BenchRow& r
 }
 
 constexpr std::string_view csv_heading =
-    "device,geometry,mode,tokens,batch,graph,call,route,median_us,min_us,us_per_token,wall_us,submit_us,p90_over_"
+    "device,geometry,mode,tokens,batch,graph,call,route,gemm,median_us,min_us,us_per_token,wall_us,submit_us,p90_over_"
     "median,samples,"
     "calls_per_sample,bytes,flops,floor_us,over_floor,state_bytes_per_second,copy_bytes_per_second,error,message\n";
 

@@ -246,6 +246,7 @@ void add_bench_layer(CLI::App& bench, Raw& raw) {
       "  kda-probe bench layer --geometry kimi-k3,glm-5.3-flash --mode prefill --tokens 512,2048 --format json\n"
       "  kda-probe bench layer --geometry 4,64,256 --repeats 5 --format md");
   add_bench_options(verb, raw);
+  add_gemm(verb, raw);
   verb.add_option("--batch", raw.batch_lists, "Sequences per call: a layer takes 1")
       ->type_name("B,..")
       ->allow_extra_args(false);
@@ -309,6 +310,7 @@ BenchOptions bench_options(const Raw& raw, BenchOf of) {
   }
   options.seed = seed(raw);
   options.route = route(raw);
+  options.gemm = gemm(raw);
   options.without = names(raw.without);
   options.of = of;
   options.batches = batches(raw, of);

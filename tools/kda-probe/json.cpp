@@ -256,6 +256,7 @@ Json bench_row(const BenchRow& r) {
             {"graph", r.graph},
             {"route", nullptr},
             {"recurrent_kernel", nullptr},
+            {"prefill_gemm", nullptr},
             {"median_us", finite_or_null(us)},
             {"min_us", finite_or_null(smallest(r.timing.device_us))},
             {"batch", r.batch},
@@ -287,6 +288,7 @@ Json bench_row(const BenchRow& r) {
   if (r.route) {
     json["route"] = *r.route == KdaRoute::reference ? "reference" : "auto";
     json["recurrent_kernel"] = r.recurrent_kernel;
+    if (r.prefill_gemm) json["prefill_gemm"] = prefill_gemm(*r.prefill_gemm);
   }
   if (r.error) {
     json["error"] = problem(r.error->code, r.error->message);

@@ -23,6 +23,7 @@ BenchRow timed_row() {
   row.graph = true;
   row.route = KdaRoute::reference;
   row.recurrent_kernel = "recurrent_smem";
+  row.prefill_gemm = KdaPrefillGemm{.service = 5, .own = 2};
   row.call = "prefill";
   row.traffic = {1000, 200, 30};
   row.flops = 5000;
@@ -80,6 +81,7 @@ TEST_CASE("JSON of a benchmark's row has every figure and all samples", "[probe]
   CHECK(row["graph"] == true);
   CHECK(row["route"] == "reference");
   CHECK(row["recurrent_kernel"] == "recurrent_smem");
+  CHECK(row["prefill_gemm"] == Json{{"service", 5}, {"own", 2}});
   CHECK(row["median_us"] == 40.0);
   CHECK(row["min_us"] == 36.0);
   CHECK(row["us_per_token"] == 5.0);
@@ -103,8 +105,9 @@ TEST_CASE("a row that failed has its error and no time", "[probe]") {
   const Json json = Json::parse(to_json(Result(result)));
   const Json& row = json["results"][0];
   CHECK(row["error"] == Json{{"code", "out_of_device_memory"}, {"message", "it says \"why\", and more"}, {"exit", 6}});
-  for (const char* figure : {"median_us", "min_us", "us_per_token", "p90_over_median", "wall_us", "submit_us",
-                             "over_floor", "state_bytes_per_second", "route", "recurrent_kernel", "call"}) {
+  for (const char* figure :
+       {"median_us", "min_us", "us_per_token", "p90_over_median", "wall_us", "submit_us", "over_floor",
+        "state_bytes_per_second", "route", "recurrent_kernel", "prefill_gemm", "call"}) {
     INFO(figure);
     CHECK(row[figure].is_null());
   }
@@ -139,7 +142,8 @@ TEST_CASE("the exit code is that of the first error before that of a failed chec
 TEST_CASE("the text of a benchmark ends in its table", "[probe]") {
   const std::string text = bench_text(result_of({failed_row("driver_error", ExitCode::other), timed_row()}));
   CHECK_THAT(text, ContainsSubstring("666.7 GB/s"));
-  CHECK_THAT(last_line(text), StartsWith("2,64,128  prefill       8      1  yes    reference  prefill"));
+  CHECK_THAT(last_line(text),
+             StartsWith("2,64,128  prefill       8      1  yes    reference  prefill  5 service 2 own"));
   CHECK_THAT(last_line(text),
              ContainsSubstring(" 40.0 ") && ContainsSubstring(" 4.00 ") && ContainsSubstring(" 1.10 "));
 }
@@ -148,11 +152,12 @@ TEST_CASE("CSV quotes what needs it and leaves unmeasured fields empty", "[probe
   const std::string csv = bench_csv(result_of({failed_row("driver_error", ExitCode::other), timed_row()}));
   const std::size_t first = csv.find('\n') + 1;
   const std::size_t second = csv.find('\n', first) + 1;
-  CHECK_THAT(csv, StartsWith("device,geometry,mode,tokens,batch,graph,call,route,median_us,min_us,us_per_token,"));
-  CHECK_THAT(csv.substr(first, second - first), StartsWith("fake:0,kimi-k3,decode,1,1,no,,,,,,,,,,,1230,") &&
+  CHECK_THAT(csv, StartsWith("device,geometry,mode,tokens,batch,graph,call,route,gemm,median_us,min_us,us_per_token,"));
+  CHECK_THAT(csv.substr(first, second - first), StartsWith("fake:0,kimi-k3,decode,1,1,no,,,,,,,,,,,,1230,") &&
                                                     EndsWith(",driver_error,\"it says \"\"why\"\", and more\"\n"));
-  CHECK_THAT(csv.substr(second),
-             StartsWith("fake:0,\"2,64,128\",prefill,8,1,yes,prefill,reference,40,36,5,52,6,1.1,3,3,1230,"));
+  CHECK_THAT(
+      csv.substr(second),
+      StartsWith("fake:0,\"2,64,128\",prefill,8,1,yes,prefill,reference,5 service 2 own,40,36,5,52,6,1.1,3,3,1230,"));
 }
 
 TEST_CASE("Markdown has as many cells in every line of the table", "[probe]") {
