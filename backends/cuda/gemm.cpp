@@ -375,7 +375,7 @@ void CublasLtGemm::gemm_bf16(DevicePtr a, DevicePtr b, DevicePtr bias, DevicePtr
     if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
       fail_product(status, shape);
     queue.launched.add(plan->name);
-    if (backend_.options().synchronous_launches && !queue.capturing())
+    if (backend_.options().synchronous_launches && !queue.capturing() && !backend_.do_is_captured_elsewhere(native))
       static_cast<void>(backend_.wait_for(queue, std::nullopt));
     return true;
   });
