@@ -59,7 +59,7 @@ struct CUDA_MEMCPY2D {
 };
 
 // Of the union in cuda.h, 64 bytes wide, what is used here.
-struct CUlaunchAttribute {
+struct alignas(8) CUlaunchAttribute {
   int id;
   char pad[4];
   union Value {

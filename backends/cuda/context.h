@@ -57,4 +57,26 @@ class Current {
   bool pushed_ = false;
 };
 
+// The same for letting go of things, which must not end half way: a call that fails is made once more, and where that fails
+// too, the driver has shut down or the context is lost, and there is nothing to be entered.
+class CurrentToRelease {
+ public:
+  explicit CurrentToRelease(const Context& context) noexcept : cu_(&context.cu()) {
+    CUcontext before = nullptr;
+    if (cu_->ctx_get_current(&before) == CUDA_SUCCESS && before == context.get()) return;
+    pushed_ = cu_->ctx_push_current(context.get()) == CUDA_SUCCESS ||
+              cu_->ctx_push_current(context.get()) == CUDA_SUCCESS;
+  }
+  ~CurrentToRelease() {
+    CUcontext popped = nullptr;
+    if (pushed_) static_cast<void>(cu_->ctx_pop_current(&popped));
+  }
+  CurrentToRelease(const CurrentToRelease&) = delete;
+  CurrentToRelease& operator=(const CurrentToRelease&) = delete;
+
+ private:
+  const Functions* cu_;
+  bool pushed_ = false;
+};
+
 }  // namespace kdart::cuda

@@ -50,11 +50,9 @@ CudaBackend::~CudaBackend() {
     detail::abandon(context_.release());
     return;
   }
-  try {
-    const Current current(*context_);
-    parts_.reset();
-  } catch (...) {  // the driver has shut down, and answers so to all that is released below
-  }
+  if (context_ == nullptr) return;
+  const CurrentToRelease current(*context_);
+  parts_.reset();
 }
 
 DeviceFacts CudaBackend::do_facts() const {
@@ -250,7 +248,7 @@ void CudaBackend::do_free_pinned(void* memory) {
 
 MemoryInfo CudaBackend::do_memory_info() {
   const Current current(*context_);
-  return parts_->memory.info();
+  return naming_culprits("asking for free memory", [&] { return parts_->memory.info(); });
 }
 
 }  // namespace kdart::cuda

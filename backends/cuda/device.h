@@ -64,6 +64,7 @@ class CudaBackend final : public GpuBackend, private CudaInterop {
   void do_destroy_stream(Native stream) override;
   void do_flush(Native stream) override;
   bool do_synchronize(Native stream, Timeout timeout) override;
+  bool do_is_captured_elsewhere(Native stream) override;
   Native do_create_event() override;
   void do_destroy_event(Native event) override;
   void do_record(Native event, Native stream) override;
@@ -100,11 +101,25 @@ class CudaBackend final : public GpuBackend, private CudaInterop {
       fail(result, doing);
   }
   [[noreturn]] void fail(CUresult result, std::string_view doing) const;
+  // For what knows nothing of streams: a fault that comes out of the body names those kernels too.
+  template <class Body>
+  decltype(auto) naming_culprits(std::string_view doing, const Body& body) const {
+    try {
+      return body();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::device_fault) throw;
+      fail(static_cast<CUresult>(error.native_code()), doing);
+    }
+  }
   // Allocates; when the driver has no memory left, once more after everything under way and the pool's reserve are gone.
   [[nodiscard]] DevicePtr allocate(std::uint64_t bytes, CUstream stream);
   [[nodiscard]] bool read_late(const void* memory, std::uint64_t bytes) const;
   // Waits for everything given to any stream that is not being captured.
   void wait_for_all();
+  // Throws invalid_argument for a stream that is not of this context.
+  void require_own(CUstream stream) const;
+  // Whether the caller captures a stream that it lent.
+  [[nodiscard]] bool is_captured_by_owner(const CudaStream& stream) const;
   // A copy of its own, ordered with no stream.
   template <class Copy>
   void copy_and_wait(std::string_view doing, const Copy& copy);

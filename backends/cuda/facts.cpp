@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "backends/cuda/errors.h"
 #include "core/runtime/format.h"
@@ -34,7 +35,7 @@ class Attributes {
 
   [[nodiscard]] int operator[](int attribute) const {
     int value = 0;
-    check_cuda(cu_->device_get_attribute(&value, attribute, device_), "asking for a device's attributes");
+    check_cuda(cu_->device_get_attribute(&value, attribute, device_), asking);
     return value;
   }
   [[nodiscard]] std::uint32_t count(int attribute) const {
@@ -43,12 +44,15 @@ class Attributes {
   // 0 where the driver does not know the attribute.
   [[nodiscard]] std::uint32_t count_if_known(int attribute) const {
     int value = 0;
-    return cu_->device_get_attribute(&value, attribute, device_) == CUDA_SUCCESS
-               ? static_cast<std::uint32_t>(std::max(0, value))
-               : 0;
+    const CUresult result = cu_->device_get_attribute(&value, attribute, device_);
+    if (result == CUDA_ERROR_INVALID_VALUE) return 0;
+    check_cuda(result, asking);
+    return static_cast<std::uint32_t>(std::max(0, value));
   }
 
  private:
+  static constexpr std::string_view asking = "asking for a device's attributes";
+
   const Functions* cu_;
   CUdevice device_;
 };

@@ -72,7 +72,7 @@ GpuBackend::Native CudaBackend::instantiate(Capture& capture, CUgraph recorded) 
 }
 
 void CudaBackend::do_abort_capture(Native stream) {
-  const Current current(*context_);
+  const CurrentToRelease current(*context_);
   const Ended ended = end_capture_of(stream_of(stream));
   if (ended.capture != nullptr) ended.capture->modules.clear();  // its other streams keep pointing at it
   if (ended.recorded != nullptr) static_cast<void>(cu().graph_destroy(ended.recorded));

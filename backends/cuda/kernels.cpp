@@ -143,20 +143,25 @@ std::vector<CubinArgument> CudaModule::arguments(const CudaKernel& kernel, const
 
 GpuBackend::Native CudaBackend::do_load_image(const ManifestImage& image, std::span<const std::byte> bytes) {
   const Current current(*context_);
-  return parts_->modules.insert(std::make_shared<CudaModule>(*context_, parts_->snapshot, parts_->names, image, bytes));
+  return naming_culprits("loading an image", [&] {
+    return parts_->modules.insert(
+        std::make_shared<CudaModule>(*context_, parts_->snapshot, parts_->names, image, bytes));
+  });
 }
 
 GpuBackend::KernelLoad CudaBackend::do_get_kernel(Native module, const ImageKernel& kernel, const ContractKernel&) {
   const Current current(*context_);
   auto& image = *detail::object_at<CudaModule>(module);
-  CudaKernel& found = image.get(kernel.name, kernel.symbol);
-  KernelLoad load;
-  load.kernel = detail::native_of(&found);
-  load.max_threads = found.max_threads();
-  load.static_shared_bytes = found.static_shared_bytes();
-  for (const CubinArgument& argument : image.arguments(found, kernel.symbol))
-    load.arguments.push_back({argument.offset, argument.size});
-  return load;
+  return naming_culprits("looking up a kernel", [&] {
+    CudaKernel& found = image.get(kernel.name, kernel.symbol);
+    KernelLoad load;
+    load.kernel = detail::native_of(&found);
+    load.max_threads = found.max_threads();
+    load.static_shared_bytes = found.static_shared_bytes();
+    for (const CubinArgument& argument : image.arguments(found, kernel.symbol))
+      load.arguments.push_back({argument.offset, argument.size});
+    return load;
+  });
 }
 
 void CudaBackend::do_unload_image(Native module) {
@@ -165,13 +170,14 @@ void CudaBackend::do_unload_image(Native module) {
     wait_for_all();
   } catch (const Error& error) {
     if (!is_sticky(error.code())) throw;
+    set_sticky(error);
   }
   parts_->modules.remove(module);
 }
 
 void CudaBackend::do_prepare(Native kernel, Dim3, std::uint32_t shared_bytes) {
   const Current current(*context_);
-  detail::object_at<CudaKernel>(kernel)->allow_shared(shared_bytes);
+  naming_culprits("preparing a kernel", [&] { detail::object_at<CudaKernel>(kernel)->allow_shared(shared_bytes); });
 }
 
 namespace {
@@ -215,8 +221,12 @@ void CudaBackend::do_launch(Native kernel, const LaunchRecord& record, Native st
   const Current current(*context_);
   CudaKernel& target = *detail::object_at<CudaKernel>(kernel);
   CudaStream& queue = stream_of(stream);
-  if (queue.capturing()) queue.capture->add(target);
-  target.allow_shared(record.shared_bytes);
+  if (queue.capturing()) {
+    queue.capture->add(target);
+  } else if (options().synchronous_launches) {
+    wait_for_all();  // a fault that comes now is this launch's
+  }
+  naming_culprits("preparing a kernel", [&] { target.allow_shared(record.shared_bytes); });
 
   std::size_t bytes = record.argument_bytes;
   std::array<void*, 5> packed{CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(record.arguments.data()),

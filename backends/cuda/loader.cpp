@@ -86,6 +86,9 @@ Library::Library(const OpenOptions& options)
   }
   const CUresult result = functions_.init(0);
   if (result != CUDA_SUCCESS) fail_start(result, file());
+  // A stub does not say its version, a driver that has started does.
+  if (cuda_version_ == 0)
+    check_cuda(functions_.driver_get_version(&cuda_version_), "asking for the CUDA driver's version");
   std::int64_t expected = never;
   started.compare_exchange_strong(expected, static_cast<std::int64_t>(detail::fork_count()));
 }

@@ -3,6 +3,7 @@
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/errors.h"
+#include "core/runtime/backend_submit.h"
 #include "core/runtime/fail.h"
 
 namespace kdart {
@@ -31,24 +32,28 @@ void CudaBackend::do_release_import(DevicePtr) {
   wait_for_all();
 }
 
+void CudaBackend::require_own(CUstream stream) const {
+  CUcontext owner = nullptr;
+  const CUresult result = cu().stream_get_ctx(stream, &owner);
+  const bool unknown = result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT;
+  if (unknown || (result == CUDA_SUCCESS && owner != context_->get()))
+    detail::fail(ErrorCode::invalid_argument, "adopt_stream: the CUstream is none of the context of {}", info().id);
+  check(result, "adopt_stream: asking for a stream's context");
+}
+
 Stream CudaBackend::adopt_stream(void* stream) {
-  const Current current(*context_);
-  const auto adopted = static_cast<CUstream>(stream);
-  if (!is_special(stream)) {
-    CUcontext owner = nullptr;
-    const CUresult result = cu().stream_get_ctx(adopted, &owner);
-    if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT || owner != context_->get()) {
-      detail::fail(ErrorCode::invalid_argument, "adopt_stream: the CUstream is none of the context of {}", info().id);
+  return run([&] {
+    const Current current(*context_);
+    const auto adopted = static_cast<CUstream>(stream);
+    if (!is_special(stream)) require_own(adopted);
+    const Native native = parts_->streams.insert(std::make_shared<CudaStream>(*context_, adopted));
+    try {
+      return insert_stream(native);
+    } catch (...) {
+      parts_->streams.remove(native);
+      throw;
     }
-    check(result, "adopt_stream: asking for a stream's context");
-  }
-  const Native native = parts_->streams.insert(std::make_shared<CudaStream>(*context_, adopted));
-  try {
-    return insert_stream(native);
-  } catch (...) {
-    parts_->streams.remove(native);
-    throw;
-  }
+  });
 }
 
 void* CudaBackend::native_stream(Stream stream) const {

@@ -62,16 +62,24 @@ void CudaBackend::wait_for_all() {
   for (const auto& stream : parts_->streams.all()) {
     const std::shared_lock lock(parts_->captures);
     if (stream->capture != nullptr && stream->capture->open()) continue;
-    int status = CU_STREAM_CAPTURE_STATUS_NONE;  // the caller's own capture, of a stream that it lent
-    if (!stream->owned())
-      check(cu().stream_is_capturing(stream->get(), &status), "asking whether a stream is captured");
-    if (status == CU_STREAM_CAPTURE_STATUS_NONE) static_cast<void>(wait_for(*stream, std::nullopt));
+    if (!is_captured_by_owner(*stream)) static_cast<void>(wait_for(*stream, std::nullopt));
   }
+}
+
+bool CudaBackend::is_captured_by_owner(const CudaStream& stream) const {
+  if (stream.owned()) return false;
+  int status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult asked = cu().stream_is_capturing(stream.get(), &status);
+  // The default stream, for which nobody may wait while a stream that it would wait for is captured.
+  if (asked == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
+  check(asked, "asking whether a stream is captured");
+  return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 GpuBackend::Native CudaBackend::do_create_stream() {
   const Current current(*context_);
-  return parts_->streams.insert(std::make_shared<CudaStream>(*context_));
+  return naming_culprits("creating a stream",
+                         [&] { return parts_->streams.insert(std::make_shared<CudaStream>(*context_)); });
 }
 
 void CudaBackend::do_destroy_stream(Native stream) {
@@ -80,6 +88,7 @@ void CudaBackend::do_destroy_stream(Native stream) {
     static_cast<void>(wait_for(stream_of(stream), std::nullopt));
   } catch (const Error& error) {
     if (!is_sticky(error.code())) throw;  // on a finished device nothing runs any more
+    set_sticky(error);                    // while it is known what the stream had been given
   }
   parts_->streams.remove(stream);
 }
@@ -92,9 +101,15 @@ bool CudaBackend::do_synchronize(Native stream, Timeout timeout) {
   return wait_for(stream_of(stream), timeout);
 }
 
+bool CudaBackend::do_is_captured_elsewhere(Native stream) {
+  const Current current(*context_);
+  return is_captured_by_owner(stream_of(stream));
+}
+
 GpuBackend::Native CudaBackend::do_create_event() {
   const Current current(*context_);
-  return parts_->events.insert(std::make_shared<CudaEvent>(*context_));
+  return naming_culprits("creating an event",
+                         [&] { return parts_->events.insert(std::make_shared<CudaEvent>(*context_)); });
 }
 
 void CudaBackend::do_destroy_event(Native event) {

@@ -43,6 +43,10 @@ void* GpuBackend::do_service(std::string_view) {
   return nullptr;
 }
 
+bool GpuBackend::do_is_captured_elsewhere(Native) {
+  return false;
+}
+
 void GpuBackend::log(LogSeverity severity, std::string_view message) const {
   if (!options_.log) return;
   try {

@@ -1,4 +1,4 @@
-// GpuBackend::submit, the frame of every call that a capture may hold.
+// GpuBackend::submit, the frame of every call that a capture may hold; and the frame of all others for services.
 #pragma once
 
 #include "core/runtime/backend_state.h"
@@ -21,6 +21,11 @@ void GpuBackend::submit(Stream stream, std::string_view call, const Body& body) 
       throw;
     }
   });
+}
+
+template <class Body>
+decltype(auto) GpuBackend::run(const Body& body) {
+  return state_->run(body);
 }
 
 }  // namespace kdart

@@ -40,7 +40,8 @@ void GpuBackend::launch(const LaunchRecord& record, Stream stream) {
     detail::check_grid(kernel.info, info_, record.grid, record.attributes);
     if (record.grid.x == 0 || record.grid.y == 0 || record.grid.z == 0) return false;
     do_launch(kernel.native, record, native);
-    if (options_.synchronous_launches && state_->stream(stream, "launch").capture == nullptr)
+    if (options_.synchronous_launches && state_->stream(stream, "launch").capture == nullptr &&
+        !do_is_captured_elsewhere(native))
       static_cast<void>(do_synchronize(native, std::nullopt));
     return true;
   });

@@ -180,6 +180,9 @@ class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
   // Runs `body(native stream)`, which may stand in a capture and says whether it submitted work (backend_submit.h).
   template <class Body>
   void submit(Stream stream, std::string_view call, const Body& body);
+  // Runs any other body as the public methods run: not on a finished device, keeping a sticky error that comes out of it.
+  template <class Body>
+  decltype(auto) run(const Body& body);
   // Throws invalid_argument naming the call, the address and the bytes, unless all of it is known. `bytes` > 0.
   void require_known(std::string_view call, std::string_view what, DevicePtr memory, std::uint64_t bytes) const;
   // A handle for a stream that exists; destroy_stream gives it to do_destroy_stream as any other.
@@ -226,6 +229,8 @@ class GpuBackend : public std::enable_shared_from_this<GpuBackend> {
   virtual void do_destroy_stream(Native stream) = 0;
   virtual void do_flush(Native stream) = 0;
   virtual bool do_synchronize(Native stream, Timeout timeout) = 0;  // false: timed out
+  // True while somebody else captures the stream, who would lose the capture by a wait; false by default.
+  virtual bool do_is_captured_elsewhere(Native stream);
   virtual Native do_create_event() = 0;
   virtual void do_destroy_event(Native event) = 0;
   virtual void do_record(Native event, Native stream) = 0;
