@@ -11,18 +11,10 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-template <class... T>
-Bytes joined(const std::vector<T>&... parts) {
-  Bytes result;
-  const auto add = [&](std::span<const std::byte> bytes) { result.insert(result.end(), bytes.begin(), bytes.end()); };
-  (add(std::as_bytes(std::span<const T>(parts))), ...);
-  return result;
-}
-
 template <class Args>
 Bytes projection(KernelRunner& runner, bool smallest) {
   const auto p = smallest ? GemmProblem::random(1, 1, 1, 8, true) : GemmProblem::random(1, 13, 133, 1032, true);
-  return joined(p.run<Args>(runner));
+  return bytes_of(p.run<Args>(runner));
 }
 
 Bytes pack_qkv(KernelRunner& runner, bool smallest) {
@@ -40,14 +32,14 @@ Bytes pack_qkv(KernelRunner& runner, bool smallest) {
                                   .tokens = tokens,
                                   .key_channels = channels,
                                   .value_channels = channels});
-  return joined(out.read());
+  return bytes_of(out.read());
 }
 
 Bytes gate(KernelRunner& runner, bool smallest) {
   const std::uint32_t tokens = smallest ? 1 : 7;
   const std::uint32_t heads = smallest ? 1 : 3;
-  return joined(GateProblem::random(3, tokens, heads, 64, GateLaw::softplus).run(runner),
-                GateProblem::random(4, tokens, heads, 64, GateLaw::lower_bound).run(runner));
+  return bytes_of(GateProblem::random(3, tokens, heads, 64, GateLaw::softplus).run(runner),
+                  GateProblem::random(4, tokens, heads, 64, GateLaw::lower_bound).run(runner));
 }
 
 Bytes sigmoid(KernelRunner& runner, bool smallest) {
@@ -55,7 +47,7 @@ Bytes sigmoid(KernelRunner& runner, bool smallest) {
   const auto b = runner.input(Random(5).bf16_normals(n, 3));
   const auto out = runner.output<float>(n);
   runner.run(kernels::SigmoidArgs{.b = b.get(), .out = out.get(), .n = n});
-  return joined(out.read());
+  return bytes_of(out.read());
 }
 
 ConvProblem convolution(bool smallest) {
@@ -86,26 +78,26 @@ Bytes conv_decode(KernelRunner& runner, bool smallest) {
                                      .l2_eps = p.l2_eps,
                                      .x_stride = p.channels(),
                                      .out_stride = p.channels()});
-  return joined(out.read(), state.read());
+  return bytes_of(out.read(), state.read());
 }
 
 Bytes conv_prefill(KernelRunner& runner, bool smallest) {
   const ConvProblem p = convolution(smallest);
   std::vector<float> silu;
   const auto result = p.prefill(runner, &silu);
-  return joined(silu, result.state);
+  return bytes_of(silu, result.state);
 }
 
 Bytes l2(KernelRunner& runner, bool smallest) {
   const ConvProblem p = convolution(smallest);
-  return joined(p.l2(runner, Random(8).normals(p.x.size(), 1)));
+  return bytes_of(p.l2(runner, Random(8).normals(p.x.size(), 1)));
 }
 
 Bytes fill(KernelRunner& runner, bool smallest) {
   const std::size_t n = smallest ? 1 : 1003;
   const auto dst = runner.output<float>(n);
   runner.run(kernels::FillArgs{.dst = dst.get(), .n = n, .value = 2.5F});
-  return joined(dst.read());
+  return bytes_of(dst.read());
 }
 
 Bytes split_widen(KernelRunner& runner, bool smallest) {
@@ -123,7 +115,7 @@ Bytes split_widen(KernelRunner& runner, bool smallest) {
                                      .tokens = tokens,
                                      .key_channels = channels,
                                      .value_channels = channels});
-  return joined(q.read(), k.read(), v.read());
+  return bytes_of(q.read(), k.read(), v.read());
 }
 
 RecurrentProblem recurrence(bool smallest) {
@@ -132,12 +124,12 @@ RecurrentProblem recurrence(bool smallest) {
 
 Bytes recurrent(KernelRunner& runner, bool smallest) {
   const auto result = recurrence(smallest).run(runner);
-  return joined(result.out, result.state);
+  return bytes_of(result.out, result.state);
 }
 
 Bytes recurrent_smem(KernelRunner& runner, bool smallest) {
   const auto result = recurrence(smallest).run_smem(runner, smallest ? 16 : 32);
-  return joined(result.out, result.state);
+  return bytes_of(result.out, result.state);
 }
 
 ChunkProblem chunks(bool smallest) {
@@ -146,7 +138,7 @@ ChunkProblem chunks(bool smallest) {
 
 Bytes chunk_prepare(KernelRunner& runner, bool smallest) {
   const auto p = chunks(smallest).prepare(runner);
-  return joined(p.gc, p.u, p.w);
+  return bytes_of(p.gc, p.u, p.w);
 }
 
 Bytes chunk_scan(KernelRunner& runner, bool smallest) {
@@ -160,12 +152,12 @@ Bytes chunk_scan(KernelRunner& runner, bool smallest) {
     if (i % tile >= p.head_dim) gc[i] += gc[i - p.head_dim];
   }
   const auto result = p.scan(runner, {gc, random.normals(count, 1), random.normals(count, 0.1)});
-  return joined(result.out, result.state);
+  return bytes_of(result.out, result.state);
 }
 
 Bytes o_norm(KernelRunner& runner, bool smallest) {
   const auto p = smallest ? NormProblem::random(13, 1, 1, 64) : NormProblem::random(13, 7, 3, 128);
-  return joined(p.run(runner));
+  return bytes_of(p.run(runner));
 }
 
 const CatalogueEntry entries[] = {

@@ -21,4 +21,13 @@ struct CatalogueEntry {
 // In contract order; a test checks that none is missing.
 [[nodiscard]] std::span<const CatalogueEntry> catalogue();
 
+// The bytes of several arrays, one after the other.
+template <class... T>
+[[nodiscard]] std::vector<std::byte> bytes_of(const std::vector<T>&... parts) {
+  std::vector<std::byte> result;
+  const auto add = [&](std::span<const std::byte> bytes) { result.insert(result.end(), bytes.begin(), bytes.end()); };
+  (add(std::as_bytes(std::span<const T>(parts))), ...);
+  return result;
+}
+
 }  // namespace kdart::test

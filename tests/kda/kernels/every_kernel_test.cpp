@@ -6,6 +6,7 @@
 
 #include "kdart/kda_kernels.h"
 #include "tests/kda/kernels/catalogue.h"
+#include "tests/kda/kernels/hard_inputs.h"
 #include "tests/support/options.h"
 
 namespace kdart::test {
@@ -41,6 +42,14 @@ TEST_CASE("the catalogue of these tests has every kernel of the contract", "[ker
   for (std::size_t i = 0; i < kernels.size(); ++i) CHECK(catalogue()[i].kernel == kernels[i].name);
 }
 
+TEST_CASE("the hard inputs of these tests are for every kernel of the contract", "[kernel][no-device]") {
+  std::set<std::string_view> found;
+  for (const HardEntry& entry : hard_inputs()) found.insert(entry.kernel);
+  std::set<std::string_view> expected;
+  for (const auto& kernel : kernels::kda_contract().kernels) expected.insert(kernel.name);
+  CHECK(found == expected);
+}
+
 TEST_CASE("the set that is built in lacks no kernel on the CPU", "[kernel]") {
   if (!on_cpu()) SKIP("other backends may leave out optional kernels");
   const KernelRunner runner;
@@ -71,6 +80,10 @@ TEST_CASE("both CPU images give the same bits", "[kernel][bits][cpu]") {
   if (best.set()->image().target == "x86-64") SKIP("this machine runs no other image than x86-64");
   CHECK(best.set()->image().target == "x86-64-v3");
   check_equal(outputs(best), outputs(baseline));
+  for (const HardEntry& entry : hard_inputs()) {
+    INFO(entry.kernel << ": " << entry.input);
+    CHECK(same_bits(entry.run(best), entry.run(baseline)));
+  }
 }
 
 TEST_CASE("both CPU engines give the same bits, with any number of workers", "[kernel][bits][cpu]") {

@@ -32,12 +32,14 @@ class FlatMemory {
 
 }  // namespace
 
-TEST_CASE("10000 decode steps leave memory flat", "[kda][layer][memory]") {
+TEST_CASE("10000 decode steps and a prompt now and then leave memory flat", "[kda][layer][memory]") {
   const KdaConfig config = lower_bound_layer();
-  LayerRunner runner(KdaDeviceWeights::upload(open_test_device(), reference::random_weights(config, 83)), 1);
+  constexpr std::uint32_t prompt = 17;
+  LayerRunner runner(KdaDeviceWeights::upload(open_test_device(), reference::random_weights(config, 83)), prompt);
   GpuBackend& gpu = *runner.backend();
-  runner.start(random_input(config, 1, 4));
+  runner.start(random_input(config, prompt, 4));
   const auto run = [&](std::uint32_t steps) {
+    runner.submit({Call::prefill, prompt}, 0);
     for (std::uint32_t i = 0; i < steps; ++i) {
       runner.submit({Call::decode, 1}, 0);
       if (i % 64 == 63) gpu.synchronize(runner.stream());

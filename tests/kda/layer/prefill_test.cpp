@@ -2,8 +2,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "core/runtime/format.h"
+#include "kdart/gemm_service.h"
 #include "tests/support/layer_runner.h"
 #include "tests/support/models.h"
 #include "tools/reference/cases.h"
@@ -12,10 +15,25 @@
 namespace kdart::test {
 namespace {
 
-KdaOptions chunk_of(std::uint32_t chunk) {
-  KdaOptions options;
-  options.chunk = chunk;
-  return options;
+// Every way to do a prefill on a device: the chunks that it has room for, each with its GEMM service's products and with
+// the set's own, where there are both.
+std::vector<KdaOptions> prefills(const KdaConfig& config, GpuBackend& device) {
+  std::vector<KdaGemm> products{KdaGemm::automatic};
+  if (device.service<GemmService>() != nullptr) products.push_back(KdaGemm::own);
+  std::vector<KdaOptions> result;
+  for (const std::uint32_t chunk : usable_chunks(config, device)) {
+    for (const KdaGemm gemm : products) {
+      result.emplace_back();
+      result.back().chunk = chunk;
+      result.back().gemm = gemm;
+    }
+  }
+  return result;
+}
+
+std::string text(const KdaConfig& config, const KdaOptions& options) {
+  return detail::format("D {}, chunk {}, {} products", config.head_dim, options.chunk,
+                        options.gemm == KdaGemm::own ? "own" : "automatic");
 }
 
 // One geometry's weights on both sides.
@@ -41,11 +59,11 @@ TEST_CASE("prefill split at a multiple of the chunk has the bits of one prefill"
   for (const KdaConfig& config : {softplus_layer(), full_rank_layer()}) {
     const Model model(config);
     const Input input = random_input(config, tokens, 1);
-    for (const std::uint32_t chunk : usable_chunks(config, *model.device->backend())) {
-      LayerRunner runner(model.device, tokens, chunk_of(chunk));
+    for (const KdaOptions& options : prefills(config, *model.device->backend())) {
+      LayerRunner runner(model.device, tokens, options);
       const Output whole = runner.run(input, prefill_whole(tokens));
-      for (std::uint32_t cut = chunk; cut < tokens; cut += chunk) {
-        INFO("D " << config.head_dim << ", chunk " << chunk << ", cut at " << cut);
+      for (std::uint32_t cut = options.chunk; cut < tokens; cut += options.chunk) {
+        INFO(text(config, options) << ", cut at " << cut);
         CHECK(difference(runner.run(input, prefill_cut(cut, tokens)), whole) == "");
       }
     }
@@ -59,12 +77,12 @@ TEST_CASE("prefill split anywhere stays within the bounds", "[kda][layer][prefil
     const Model model(config);
     const Input input = random_input(config, tokens, 2);
     const Truth truth = truth_of(model.host, input);
-    for (const std::uint32_t chunk : usable_chunks(config, *model.device->backend())) {
-      LayerRunner runner(model.device, tokens, chunk_of(chunk));
-      INFO("D " << config.head_dim << ", chunk " << chunk);
+    for (const KdaOptions& options : prefills(config, *model.device->backend())) {
+      LayerRunner runner(model.device, tokens, options);
+      INFO(text(config, options));
       check_prefill(measure(runner.run(input, prefill_whole(tokens)), truth), tokens);
       // Below the convolution's window, around a chunk, and three anywhere.
-      std::vector<std::uint32_t> cuts{1, 2, 3, chunk - 1, chunk + 1, tokens - 1};
+      std::vector<std::uint32_t> cuts{1, 2, 3, options.chunk - 1, options.chunk + 1, tokens - 1};
       for (int i = 0; i < 3; ++i) cuts.push_back(1 + static_cast<std::uint32_t>(random() % (tokens - 1)));
       for (const std::uint32_t cut : cuts) {
         INFO("cut at " << cut);
@@ -110,17 +128,17 @@ TEST_CASE("a prompt in pieces has the bits of one piece", "[kda][layer][prefill]
   const KdaConfig config = softplus_layer();
   const Model model(config);
   const Input input = random_input(config, tokens, 5);
-  for (const std::uint32_t chunk : usable_chunks(config, *model.device->backend())) {
-    LayerRunner whole(model.device, tokens, chunk_of(chunk));
+  for (const KdaOptions& options : prefills(config, *model.device->backend())) {
+    LayerRunner whole(model.device, tokens, options);
     const Output expected = whole.run(input, prefill_whole(tokens));
     // Not a multiple of the chunk, less than one chunk, more than the prompt: all are rounded to whole chunks.
     for (const std::uint32_t limit : {1U, 16U, 33U, 64U, 1000U}) {
-      INFO("chunk " << chunk << ", " << limit << " tokens per launch");
-      KdaOptions options = chunk_of(chunk);
-      options.max_tokens_per_launch = limit;
-      LayerRunner by_layer(model.device, tokens, options);
+      INFO(text(config, options) << ", " << limit << " tokens per launch");
+      KdaOptions limited = options;
+      limited.max_tokens_per_launch = limit;
+      LayerRunner by_layer(model.device, tokens, limited);
       CHECK(difference(by_layer.run(input, prefill_whole(tokens)), expected) == "");
-      LayerRunner by_workspace(model.device, tokens, chunk_of(chunk), limit);
+      LayerRunner by_workspace(model.device, tokens, options, limit);
       CHECK(difference(by_workspace.run(input, prefill_whole(tokens)), expected) == "");
     }
   }
@@ -129,10 +147,10 @@ TEST_CASE("a prompt in pieces has the bits of one piece", "[kda][layer][prefill]
 TEST_CASE("what lies in the padding changes no bit", "[kda][layer][prefill][padding]") {
   for (const KdaConfig& config : {lower_bound_layer(), full_rank_layer()}) {
     const Model model(config);
-    for (const std::uint32_t chunk : usable_chunks(config, *model.device->backend())) {
+    for (const KdaOptions& options : prefills(config, *model.device->backend())) {
       for (const std::uint32_t tokens : {1U, 15U, 16U, 17U, 47U}) {
-        INFO("D " << config.head_dim << ", chunk " << chunk << ", " << tokens << " tokens");
-        LayerRunner runner(model.device, tokens, chunk_of(chunk));
+        INFO(text(config, options) << ", " << tokens << " tokens");
+        LayerRunner runner(model.device, tokens, options);
         const Input input = random_input(config, tokens, 6);
         const Output plain = runner.run(input, prefill_whole(tokens));
         for (const float value : {std::numeric_limits<float>::quiet_NaN(), 7.5F, 1e30F}) {

@@ -21,7 +21,7 @@ OpenOptions thread_engine() {
 }
 
 // What one engine does with its own sequence, state, workspace and stream, over a layer that it shares.
-std::vector<bf16> run_sequence(const KdaLayer& layer, const Input& input, const Pieces& pieces) {
+Output run_sequence(const KdaLayer& layer, const Input& input, const Pieces& pieces) {
   const std::shared_ptr<GpuBackend>& gpu = layer.backend();
   const KdaConfig& config = layer.config();
   const OwnedStream stream(gpu);
@@ -43,7 +43,8 @@ std::vector<bf16> run_sequence(const KdaLayer& layer, const Input& input, const 
     offset += std::uint64_t{piece.tokens} * config.hidden_size * sizeof(bf16);
   }
   gpu->synchronize(stream.get());
-  return download<bf16>(*gpu, out.get(), input.hidden.size());
+  HostState states = fetch(state);
+  return {download<bf16>(*gpu, out.get(), input.hidden.size()), std::move(states.recurrent), std::move(states.conv)};
 }
 
 // Threads at once, each with its own input and calls; the bits of each alone.
@@ -52,7 +53,7 @@ void check_threads(const KdaLayer& layer, const std::array<Pieces, count>& piece
                    const std::array<std::uint32_t, count>& tokens) {
   std::array<Input, count> inputs;
   for (std::size_t i = 0; i < count; ++i) inputs[i] = random_input(layer.config(), tokens[i], i + 1);
-  std::array<std::vector<bf16>, count> together;
+  std::array<Output, count> together;
   std::array<std::string, count> errors;
   {
     std::array<std::thread, count> threads;
@@ -70,7 +71,7 @@ void check_threads(const KdaLayer& layer, const std::array<Pieces, count>& piece
   for (std::size_t i = 0; i < count; ++i) {
     INFO("thread " << i);
     CHECK(errors[i] == "");
-    CHECK(together[i] == run_sequence(layer, inputs[i], pieces[i]));
+    CHECK(difference(together[i], run_sequence(layer, inputs[i], pieces[i])) == "");
   }
 }
 
@@ -91,7 +92,9 @@ TEST_CASE("eight threads on eight streams share a layer", "[kda][layer][threads]
   std::array<std::uint32_t, 8> lengths{};
   for (std::uint32_t i = 0; i < 8; ++i) {
     lengths[i] = tokens + i;
-    pieces[i] = i % 2 == 0 ? decode_cycle(lengths[i]) : Pieces{{Call::prefill, tokens - 3}, {Call::decode_k, i + 3}};
+    const Pieces choices[] = {decode_each(lengths[i]), decode_cycle(lengths[i]),
+                              Pieces{{Call::prefill, tokens - 3}, {Call::decode_k, i + 3}}};
+    pieces[i] = choices[i % 3];
   }
   check_threads<8>(layer, pieces, lengths);
 }
@@ -101,7 +104,7 @@ TEST_CASE("threads make and drop layers of one device at once", "[kda][layer][th
   const auto device = open_test_device();
   const KdaWeights weights = reference::random_weights(config, 93);
   const Input input = random_input(config, 5, 3);
-  const std::vector<bf16> expected = run_sequence(KdaLayer(device, weights), input, {{Call::decode_k, 5}});
+  const Output expected = run_sequence(KdaLayer(device, weights), input, {{Call::decode_k, 5}});
   const std::uint64_t live = device->memory_info().live;
   std::array<std::string, 3> errors;
   std::array<std::thread, 3> threads;
@@ -110,7 +113,7 @@ TEST_CASE("threads make and drop layers of one device at once", "[kda][layer][th
       try {
         for (int round = 0; round < 4; ++round) {
           const KdaLayer layer(device, weights);
-          if (run_sequence(layer, input, {{Call::decode_k, 5}}) != expected) errors[i] = "other bits";
+          errors[i] += difference(run_sequence(layer, input, {{Call::decode_k, 5}}), expected);
         }
       } catch (const std::exception& error) {
         errors[i] = error.what();
