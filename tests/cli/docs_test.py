@@ -7,7 +7,7 @@ import shlex
 from support import ProbeTest, main, probe
 
 MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "cli.md"
-VERBS = ["list", "info", "kernels", "layer", "report", "bench layer", "bench core"]
+VERBS = ["list", "info", "kernels", "layer", "report", "bench layer", "bench core", "bench launch"]
 COMMON = "Every verb"
 
 

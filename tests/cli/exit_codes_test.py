@@ -29,6 +29,10 @@ class Ok(ProbeTest):
             ["bench", "--help"],
             ["bench", "layer", "--help"],
             ["bench", "core", "--help"],
+            ["bench", "launch", "--repeats", "2"],
+            ["bench", "launch", "--repeats", "1", "--format", "csv"],
+            ["bench", "launch", "--repeats", "1", "--format", "md"],
+            ["bench", "launch", "--help"],
         ):
             with self.subTest(arguments=arguments):
                 self.assertNotEqual(self.check_ok(*arguments).stdout, "")
@@ -129,9 +133,9 @@ class Usage(ProbeTest):
             ["--gemm", "borrowed"],
             ["--device", "gpu zero"],
             ["--batch", "4"],
+            ["--batch", "0"],
             ["surplus"],
         ):
-            ["--batch", "0"],
             for what in ("layer", "core"):
                 with self.subTest(what=what, arguments=arguments):
                     self.check_error(2, "usage", "bench", what, *arguments, command=f"bench {what}")
@@ -142,7 +146,10 @@ class Usage(ProbeTest):
         for batch in ("0", "65536", "x", "1,", ""):
             arguments = ["bench", "core", "--mode", "decode", "--batch", batch]
             self.check_error(2, "usage", *arguments, says=["--batch"], command="bench core")
-        self.check_error(2, "usage", "bench", says=["layer", "core"])
+        for arguments in (["--repeats", "0"], ["--geometry", "2,64,128"], ["--batch", "1"], ["--graph"], ["--device", "x y"]):
+            with self.subTest(arguments=arguments):
+                self.check_error(2, "usage", "bench", "launch", *arguments, command="bench launch")
+        self.check_error(2, "usage", "bench", says=["layer", "core", "launch"])
         self.check_error(2, "usage", "bench", "frobnicate", says=["frobnicate"])
         self.assertEqual(probe("bench", "layer", *TINY, "--format", "xml").returncode, 2)
         for arguments in (["list", "--format", "csv"], ["--format", "md", "list"], ["layer", "--format", "csv"]):
@@ -173,6 +180,8 @@ class DriverAndDevice(ProbeTest):
         for what in ("layer", "core"):
             arguments = ["bench", what, *TINY, "--device", "nosuch:0"]
             self.check_error(3, "driver_missing", *arguments, says=["nosuch", "cpu"], command=f"bench {what}")
+        arguments = ["bench", "launch", "--device", "nosuch:0"]
+        self.check_error(3, "driver_missing", *arguments, says=["nosuch", "cpu"], command="bench launch")
 
     def test_an_index_out_of_range_is_4(self):
         for arguments in (["info", "cpu:99"], ["kernels", "cpu:99"], ["layer", golden(MODEL), "--device", "cpu:99"]):

@@ -181,8 +181,37 @@ class BenchLayer(ProbeTest):
         self.assertEqual(rows[0]["recurrent_kernel"], "recurrent")
 
 
-class Kernels(ProbeTest):
-    def check_document(self, document):
+class BenchLaunch(ProbeTest):
+    def test_the_document(self):
+        document = self.check_json("bench", "launch", "--repeats", "3")
+        self.assertEqual(list(document), ["schema", "command", "device", "kernel_set", "repeats", "kernel",
+                                          "launches_per_sample", "results", "graph", "pass"])
+        self.assertEqual((document["command"], document["kernel"], document["repeats"]), ("bench launch", "fill", 3))
+        self.assertEqual(document["device"], self.check_json("info")["device"])
+        (row,) = document["results"]
+        self.assertEqual(list(row), ["context", "kdart_us", "bare_us", "ratio", "samples", "kdart_samples_us",
+                                     "bare_samples_us", "bare_missing", "error"])
+        self.assertEqual((row["context"], row["bare_us"], row["ratio"], row["bare_samples_us"]), (None, None, None, []))
+        self.assertIn("cpu:0", row["bare_missing"])
+        self.assertEqual(row["kdart_us"], sorted(row["kdart_samples_us"])[1])
+        self.assertGreater(row["kdart_us"], 0)
+        graph = document["graph"]
+        self.assertEqual(list(graph), ["kernels", "us_per_kernel", "samples", "graphs_per_sample", "samples_us", "error"])
+        self.assertEqual((graph["samples"], len(graph["samples_us"]), graph["error"]), (3, 3, None))
+        self.assertAlmostEqual(graph["us_per_kernel"] * graph["kernels"] / sorted(graph["samples_us"])[1], 1)
+
+    def test_the_table_in_other_formats(self):
+        arguments = ["bench", "launch", "--repeats", "2"]
+        rows = list(csv.DictReader(io.StringIO(self.check_ok(*arguments, "--format", "csv").stdout)))
+        self.assertEqual([(row["device"], row["context"], row["samples"]) for row in rows],
+                         [("cpu:0", "", "2"), ("cpu:0", "graph", "2")])
+        self.assertIn("cpu:0", rows[0]["bare_missing"])
+        for row in rows:
+            self.assertGreater(float(row["kdart_us"]), 0)
+        self.assertRegex(self.check_ok(*arguments, "--format", "md").stdout, r"(?m)^\| - \| [0-9.]+ \| [0-9.]+ \| - \| - \| - \| 2 \|$")
+        self.assertIn("us per kernel", self.check_ok(*arguments).stdout.splitlines()[-1])
+
+
 class BenchCore(ProbeTest):
     ARGUMENTS = ["bench", "core", "--geometry", "2,64,128", "--repeats", "2"]
 
@@ -221,6 +250,8 @@ class BenchCore(ProbeTest):
         self.assertRegex(self.check_ok(*arguments).stdout.splitlines()[-1], r"^2,64,128  decode +1 +4  no ")
 
 
+class Kernels(ProbeTest):
+    def check_document(self, document):
         self.assertEqual(list(document), ["schema", "command", "set", "version", "backend", "origin", "target", "image",
                                           "rejected", "kernels", "missing"])
         self.assertEqual((document["set"], document["backend"]), ("kda", "cpu"))

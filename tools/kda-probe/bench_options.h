@@ -33,6 +33,12 @@ struct BenchOptions {
   std::optional<std::filesystem::path> kernel_set;
 };
 
+struct LaunchBenchOptions {
+  std::string device = "cpu:0";
+  std::optional<std::uint32_t> repeats;  // samples per row; unset: what 5 seconds allow
+  std::optional<std::filesystem::path> kernel_set;
+};
+
 // One kind of call.
 struct BenchCase {
   Mode mode;

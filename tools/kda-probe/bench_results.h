@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench_figures.h"
@@ -63,6 +64,30 @@ struct BenchRow {
   [[nodiscard]] double state_bytes_per_second() const { return static_cast<double>(traffic.state) / median_us() * 1e6; }
   // How far the slow samples are from the middle one: the 90th percentile over the median.
   [[nodiscard]] double deviation() const { return percentile(timing.device_us, 0.9) / median_us(); }
+};
+
+// Whether the device's context is the calling thread's current one before a launch, as in an engine that uses CUDA itself.
+enum class ContextState : std::uint8_t { current, none };
+[[nodiscard]] std::string_view to_string(ContextState state) noexcept;
+
+// What submitting a launch costs the host.
+struct LaunchRow {
+  std::optional<ContextState> context;  // none on devices that know no contexts
+  std::vector<double> kdart_us;         // per launch, by KernelLaunch; a value per sample
+  std::vector<double> bare_us;          // per launch, by the driver's own call; empty where there is none
+  std::string bare_missing;             // why
+  std::optional<BenchError> error;
+
+  [[nodiscard]] double ratio() const { return median(kdart_us) / median(bare_us); }
+};
+
+// What a launch costs the device in a captured graph.
+struct GraphLaunchRow {
+  std::uint32_t kernels = 0;
+  Timing timing;  // of whole graphs
+  std::optional<BenchError> error;
+
+  [[nodiscard]] double us_per_kernel() const { return median(timing.device_us) / kernels; }
 };
 
 }  // namespace kdart::probe

@@ -100,13 +100,6 @@ std::string errors(const BenchResult& result) {
   return text;
 }
 
-std::string quoted(const std::string& field) {
-  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
-  std::string text = "\"";
-  for (const char c : field) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return text + '"';
-}
-
 // An empty field for what was not measured.
 std::vector<std::string> csv_fields(const BenchResult& result, const BenchRow& row) {
   const auto measured = [&](double x) { return row.error ? std::string() : detail::format("{}", x); };
@@ -144,13 +137,29 @@ constexpr std::string_view csv_heading =
     "median,samples,"
     "calls_per_sample,bytes,flops,floor_us,over_floor,state_bytes_per_second,copy_bytes_per_second,error,message\n";
 
+}  // namespace
+
+std::string csv_field(const std::string& field) {
+  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+  std::string text = "\"";
+  for (const char c : field) text += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return text + '"';
+}
+
 std::string markdown_line(const std::vector<std::string>& fields) {
   std::string line = "|";
   for (const std::string& field : fields) line += ' ' + field + " |";
   return line + '\n';
 }
 
-}  // namespace
+std::string markdown_heading(const std::vector<Table::Column>& columns) {
+  std::vector<std::string> headings, rule;
+  for (const Table::Column& column : columns) {
+    headings.push_back(column.heading);
+    rule.emplace_back(column.align == Align::right ? "---:" : "---");
+  }
+  return markdown_line(headings) + markdown_line(rule);
+}
 
 std::string bench_text(const BenchResult& result) {
   Table table(columns());
@@ -170,7 +179,7 @@ std::string bench_csv(const BenchResult& result) {
     std::string line;
     for (const std::string& field : csv_fields(result, row)) {
       if (!line.empty()) line += ',';
-      line += quoted(field);
+      line += csv_field(field);
     }
     text += line + '\n';
   }
@@ -180,12 +189,7 @@ std::string bench_csv(const BenchResult& result) {
 std::string bench_markdown(const BenchResult& result) {
   std::string text = detail::format("{} {}, driver {}, {}; copies at {}.\n\n", result.device.id, result.device.name,
                                     driver_text(result.device), set_text(result.kernels), copy_text(result.copy));
-  std::vector<std::string> headings, rule;
-  for (const Table::Column& column : columns()) {
-    headings.push_back(column.heading);
-    rule.emplace_back(column.align == Align::right ? "---:" : "---");
-  }
-  text += markdown_line(headings) + markdown_line(rule);
+  text += markdown_heading(columns());
   for (const BenchRow& row : result.rows) text += markdown_line(cells(row));
   if (const std::string problems = errors(result); !problems.empty()) text += '\n' + problems;
   return text;

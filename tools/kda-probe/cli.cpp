@@ -19,7 +19,7 @@ namespace kdart::probe {
 namespace {
 
 constexpr std::array<std::string_view, 6> verbs{"list", "info", "kernels", "layer", "report", "bench"};
-constexpr std::array<std::string_view, 2> bench_verbs{"layer", "core"};
+constexpr std::array<std::string_view, 3> bench_verbs{"layer", "core", "launch"};
 
 constexpr std::uint32_t most_repeats = 100000;
 constexpr std::uint32_t most_batch = 65535;
@@ -222,21 +222,6 @@ void add_bench_options(CLI::App& verb, Raw& raw) {
   add_without(verb, raw);
 }
 
-KdaRoute route(const Raw& raw) {
-  return raw.route == "reference" ? KdaRoute::reference : KdaRoute::automatic;
-}
-
-KdaGemm gemm(const Raw& raw) {
-  if (raw.gemm == "auto") return KdaGemm::automatic;
-  if (raw.gemm == "own") return KdaGemm::own;
-  if (raw.route == "reference") usage("--gemm: a service's sums are not those of --route reference");
-  return KdaGemm::service;
-}
-
-std::uint64_t seed(const Raw& raw) {
-  return raw.seed.empty() ? 0 : number("--seed", raw.seed, 0, std::numeric_limits<std::uint64_t>::max());
-}
-
 void add_bench_layer(CLI::App& bench, Raw& raw) {
   CLI::App& verb = *bench.add_subcommand("layer", "Time the calls of a KDA layer");
   verb.footer(
@@ -266,13 +251,40 @@ void add_bench_core(CLI::App& bench, Raw& raw) {
       ->allow_extra_args(false);
 }
 
+void add_bench_launch(CLI::App& bench, Raw& raw) {
+  CLI::App& verb = *bench.add_subcommand("launch", "Time the submission of a launch beside the driver's own call");
+  verb.footer(
+      "Examples:\n"
+      "  kda-probe bench launch\n"
+      "  kda-probe bench launch --device vulkan:0 --format json");
+  add_common(verb, raw, bench_formats);
+  verb.add_option("--device", raw.device, "Device id; cpu means cpu:0 [cpu:0]")->type_name("ID");
+  verb.add_option("--repeats", raw.repeats, "Samples per row [400, or what 5 seconds allow]")->type_name("R");
+}
+
 // A verb of verbs: what there is to time.
 void add_bench(CLI::App& app, Raw& raw) {
-  CLI::App& bench = *app.add_subcommand("bench", "Time a KDA layer beside what its memory traffic alone takes");
+  CLI::App& bench = *app.add_subcommand("bench", "Time a KDA layer, its core, or launches");
   bench.require_subcommand(0, 1);
   add_common(bench, raw, bench_formats);
   add_bench_layer(bench, raw);
   add_bench_core(bench, raw);
+  add_bench_launch(bench, raw);
+}
+
+KdaRoute route(const Raw& raw) {
+  return raw.route == "reference" ? KdaRoute::reference : KdaRoute::automatic;
+}
+
+KdaGemm gemm(const Raw& raw) {
+  if (raw.gemm == "auto") return KdaGemm::automatic;
+  if (raw.gemm == "own") return KdaGemm::own;
+  if (raw.route == "reference") usage("--gemm: a service's sums are not those of --route reference");
+  return KdaGemm::service;
+}
+
+std::uint64_t seed(const Raw& raw) {
+  return raw.seed.empty() ? 0 : number("--seed", raw.seed, 0, std::numeric_limits<std::uint64_t>::max());
 }
 
 // Sequences per call; what does not go with the rest of the command line is refused.
@@ -294,8 +306,23 @@ std::vector<std::uint32_t> batches(const Raw& raw, BenchOf of) {
   return {};
 }
 
+std::optional<std::uint32_t> repeats(const Raw& raw) {
+  if (raw.repeats.empty()) return std::nullopt;
+  return static_cast<std::uint32_t>(number("--repeats", raw.repeats, 1, most_repeats));
+}
+
+LaunchBenchOptions launch_options(const Raw& raw) {
+  LaunchBenchOptions options;
+  if (!raw.device.empty()) options.device = device_id(raw.device);
+  options.repeats = repeats(raw);
+  options.kernel_set = directory(raw.kernel_set);
+  return options;
+}
+
 BenchOptions bench_options(const Raw& raw, BenchOf of) {
   BenchOptions options;
+  options.of = of;
+  options.batches = batches(raw, of);
   options.geometries = geometries(names(raw.geometries));
   if (!raw.device.empty()) options.device = device_id(raw.device);
   const std::optional<Mode> mode = parse_mode(raw.mode);
@@ -305,15 +332,11 @@ BenchOptions bench_options(const Raw& raw, BenchOf of) {
     if (mode == Mode::decode && tokens != 1) usage(detail::format("--tokens: decode takes 1 per call, not {}", tokens));
   }
   options.graph = raw.graph;
-  if (!raw.repeats.empty()) {
-    options.repeats = static_cast<std::uint32_t>(number("--repeats", raw.repeats, 1, most_repeats));
-  }
+  options.repeats = repeats(raw);
   options.seed = seed(raw);
   options.route = route(raw);
   options.gemm = gemm(raw);
   options.without = names(raw.without);
-  options.of = of;
-  options.batches = batches(raw, of);
   options.kernel_set = directory(raw.kernel_set);
   return options;
 }
@@ -370,6 +393,7 @@ Invocation invocation(const CLI::App& app, const Raw& raw) {
       usage(detail::format("bench: what to time is missing; there is: {}", fmt::join(bench_verbs, ", ")));
     }
     const std::string& what = verb.get_subcommands().front()->get_name();
+    if (what == "launch") return {"bench launch", launch_options(raw)};
     return {"bench " + what, bench_options(raw, what == "core" ? BenchOf::core : BenchOf::layer)};
   }
   if (name == "list") return {name, ListOptions{directory(raw.kernel_set)}};

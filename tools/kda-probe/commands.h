@@ -18,4 +18,10 @@ namespace kdart::probe {
 // The same on a device that is open already; options.device is not looked at.
 [[nodiscard]] BenchResult run_bench(const std::shared_ptr<GpuBackend>& backend, const BenchOptions& options);
 
+[[nodiscard]] LaunchBenchResult run_bench_launch(const LaunchBenchOptions& options);
+// The same on a device that is open already, with this set; of `options` the repeats.
+[[nodiscard]] LaunchBenchResult run_bench_launch(const std::shared_ptr<GpuBackend>& backend,
+                                                 const std::shared_ptr<const KernelSet>& set,
+                                                 const LaunchBenchOptions& options);
+
 }  // namespace kdart::probe

@@ -247,21 +247,28 @@ Json median_of(const std::vector<double>& samples) {
   return finite_or_null(median(samples));
 }
 
+Json bench_error(const std::optional<BenchError>& error) {
+  if (!error) return nullptr;
+  Json json = problem(error->code, error->message);
+  json["exit"] = static_cast<std::uint32_t>(error->exit);
+  return json;
+}
+
 // What was measured of a row; null throughout where it was not.
 Json bench_row(const BenchRow& r) {
   const double us = r.median_us();
   Json json{{"geometry", r.geometry},
             {"mode", to_string(r.mode)},
             {"tokens", r.tokens},
+            {"batch", r.batch},
             {"graph", r.graph},
+            {"call", nullptr},
             {"route", nullptr},
             {"recurrent_kernel", nullptr},
             {"prefill_gemm", nullptr},
             {"median_us", finite_or_null(us)},
             {"min_us", finite_or_null(smallest(r.timing.device_us))},
-            {"batch", r.batch},
             {"us_per_token", finite_or_null(us / r.tokens)},
-            {"call", nullptr},
             {"p90_over_median", finite_or_null(r.deviation())},
             {"wall_us", median_of(r.timing.wall_us)},
             {"submit_us", median_of(r.timing.submit_us)},
@@ -275,26 +282,22 @@ Json bench_row(const BenchRow& r) {
             {"flops", r.flops},
             {"floor_us", finite_or_null(r.floor_us)},
             {"over_floor", finite_or_null(us / r.floor_us)},
+            {"state_bytes_per_second", finite_or_null(r.state_bytes_per_second())},
             {"rotation",
              {{"weight_sets", r.rotation.weight_sets},
               {"weight_set_bytes", r.rotation.weight_set_bytes},
               {"input_sets", r.rotation.input_sets},
               {"input_set_bytes", r.rotation.input_set_bytes}}},
-            {"state_bytes_per_second", finite_or_null(r.state_bytes_per_second())},
             {"memory", {{"needed", r.memory.needed}, {"free", r.memory.free}}},
             {"samples_us", r.timing.device_us},
             {"samples_wall_us", r.timing.wall_us},
-            {"error", nullptr}};
+            {"error", bench_error(r.error)}};
   if (r.route) {
     json["route"] = *r.route == KdaRoute::reference ? "reference" : "auto";
     json["recurrent_kernel"] = r.recurrent_kernel;
     if (r.prefill_gemm) json["prefill_gemm"] = prefill_gemm(*r.prefill_gemm);
+    json["call"] = r.call;
   }
-  if (r.error) {
-    json["error"] = problem(r.error->code, r.error->message);
-    json["error"]["exit"] = static_cast<std::uint32_t>(r.error->exit);
-  }
-  json["call"] = r.call;
   return json;
 }
 
@@ -314,6 +317,38 @@ Json to_document(const BenchResult& result) {
                             {"samples_us", copy.timing.device_us}};
   json["results"] = Json::array();
   for (const BenchRow& r : result.rows) json["results"].push_back(bench_row(r));
+  json["pass"] = result.exit() == ExitCode::ok;
+  return json;
+}
+
+Json launch_row(const LaunchRow& r) {
+  return {{"context", r.context ? Json(to_string(*r.context)) : Json(nullptr)},
+          {"kdart_us", median_of(r.kdart_us)},
+          {"bare_us", median_of(r.bare_us)},
+          {"ratio", finite_or_null(r.ratio())},
+          {"samples", r.kdart_us.size()},
+          {"kdart_samples_us", r.kdart_us},
+          {"bare_samples_us", r.bare_us},
+          {"bare_missing", r.bare_missing.empty() ? Json(nullptr) : Json(r.bare_missing)},
+          {"error", bench_error(r.error)}};
+}
+
+Json to_document(const LaunchBenchResult& result) {
+  Json json = document("bench launch");
+  json["device"] = device(result.device);
+  json["kernel_set"] = kernel_set(result.kernels);
+  json["repeats"] = or_null(result.repeats);
+  json["kernel"] = "fill";
+  json["launches_per_sample"] = result.launches_per_sample;
+  json["results"] = Json::array();
+  for (const LaunchRow& r : result.rows) json["results"].push_back(launch_row(r));
+  const GraphLaunchRow& graph = result.graph;
+  json["graph"] = {{"kernels", graph.kernels},
+                   {"us_per_kernel", finite_or_null(graph.us_per_kernel())},
+                   {"samples", graph.timing.device_us.size()},
+                   {"graphs_per_sample", graph.timing.calls_per_sample},
+                   {"samples_us", graph.timing.device_us},
+                   {"error", bench_error(graph.error)}};
   json["pass"] = result.exit() == ExitCode::ok;
   return json;
 }

@@ -40,9 +40,13 @@ Result carry_out(const ReportOptions& options) {
 Result carry_out(const BenchOptions& options) {
   return run_bench(options);
 }
+Result carry_out(const LaunchBenchOptions& options) {
+  return run_bench_launch(options);
+}
 
 ExitCode exit_code(const Result& result) {
   if (const auto* bench = std::get_if<BenchResult>(&result)) return bench->exit();
+  if (const auto* launch = std::get_if<LaunchBenchResult>(&result)) return launch->exit();
   bool passed = true;
   if (const auto* layer = std::get_if<LayerResult>(&result)) passed = layer->pass();
   if (const auto* report = std::get_if<ReportResult>(&result)) passed = report->pass();
@@ -55,6 +59,9 @@ std::string rendered(const Result& result, Format format) {
   const auto* bench = std::get_if<BenchResult>(&result);
   if (bench != nullptr && format == Format::csv) return bench_csv(*bench);
   if (bench != nullptr && format == Format::md) return bench_markdown(*bench);
+  const auto* launch = std::get_if<LaunchBenchResult>(&result);
+  if (launch != nullptr && format == Format::csv) return launch_csv(*launch);
+  if (launch != nullptr && format == Format::md) return launch_markdown(*launch);
   return to_text(result);
 }
 

@@ -71,7 +71,8 @@ struct TextRequest {
 
 struct Invocation {
   std::string command;
-  std::variant<TextRequest, ListOptions, InfoOptions, KernelsOptions, LayerOptions, ReportOptions, BenchOptions>
+  std::variant<TextRequest, ListOptions, InfoOptions, KernelsOptions, LayerOptions, ReportOptions, BenchOptions,
+               LaunchBenchOptions>
       options;
 };
 

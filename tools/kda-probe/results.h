@@ -117,8 +117,8 @@ struct ReportResult {
 };
 
 struct BenchResult {
-  DeviceInfo device;
   BenchOf of = BenchOf::layer;
+  DeviceInfo device;
   SetChoice kernels;
   std::uint64_t seed = 0;
   std::optional<std::uint32_t> repeats;
@@ -130,6 +130,18 @@ struct BenchResult {
   [[nodiscard]] ExitCode exit() const noexcept;
 };
 
-using Result = std::variant<TextRequest, ListResult, InfoResult, KernelsResult, LayerResult, ReportResult, BenchResult>;
+struct LaunchBenchResult {
+  DeviceInfo device;
+  SetChoice kernels;
+  std::optional<std::uint32_t> repeats;
+  std::uint32_t launches_per_sample = 0;
+  std::vector<LaunchRow> rows;
+  GraphLaunchRow graph;
+
+  [[nodiscard]] ExitCode exit() const noexcept;  // that of the first error
+};
+
+using Result = std::variant<TextRequest, ListResult, InfoResult, KernelsResult, LayerResult, ReportResult, BenchResult,
+                            LaunchBenchResult>;
 
 }  // namespace kdart::probe

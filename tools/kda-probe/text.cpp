@@ -257,6 +257,9 @@ std::string render(const ReportResult& result) {
 std::string render(const BenchResult& result) {
   return bench_text(result);
 }
+std::string render(const LaunchBenchResult& result) {
+  return launch_text(result);
+}
 
 }  // namespace
 
