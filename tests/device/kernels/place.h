@@ -38,7 +38,7 @@ inline Place place_of(const kdart_cpu_thread& t) {
 
 #else
 
-#define DEVICE_TEST_PLACE(name)                              \
+#define DEVICE_TEST_PLACE(name)                                \
   const Place name = {{blockIdx.x, blockIdx.y, blockIdx.z},    \
                       {threadIdx.x, threadIdx.y, threadIdx.z}, \
                       {gridDim.x, gridDim.y, gridDim.z},       \

@@ -89,11 +89,14 @@ GemmProblem cancelling_product() {
   std::fill(p.bias.begin(), p.bias.end(), bf16{});
   return p;
 }
-// To infinity on the way or at the end, rounding to bf16 included; all of a row's terms have one sign.
+// Columns from well below infinity to well beyond it, some on the way and some at the end, rounding to bf16 included; all
+// of a column's terms have one sign.
 GemmProblem overflowing_product() {
   Random random(26);
   const auto a = [&](std::size_t, std::size_t) { return std::abs(wild(random, 58, 62)); };
-  const auto b = [&](std::size_t r, std::size_t) { return (r % 2 == 0 ? 1 : -1) * std::abs(wild(random, 56, 62)); };
+  const auto b = [&](std::size_t r, std::size_t) {
+    return (r % 2 == 0 ? 1 : -1) * std::exp2(54 + static_cast<double>(r % 12) / 2 + random.uniform(0, 0.1));
+  };
   return product_of(a, b);
 }
 
