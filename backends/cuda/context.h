@@ -64,8 +64,8 @@ class CurrentToRelease {
   explicit CurrentToRelease(const Context& context) noexcept : cu_(&context.cu()) {
     CUcontext before = nullptr;
     if (cu_->ctx_get_current(&before) == CUDA_SUCCESS && before == context.get()) return;
-    pushed_ = cu_->ctx_push_current(context.get()) == CUDA_SUCCESS ||
-              cu_->ctx_push_current(context.get()) == CUDA_SUCCESS;
+    pushed_ =
+        cu_->ctx_push_current(context.get()) == CUDA_SUCCESS || cu_->ctx_push_current(context.get()) == CUDA_SUCCESS;
   }
   ~CurrentToRelease() {
     CUcontext popped = nullptr;
