@@ -16,11 +16,18 @@ MOST_OVER_DRIVER = 1.15
 
 
 def load(path):
-    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    """A document; one without results where the program got no further than an error."""
+    text = pathlib.Path(path).read_text(encoding="utf-8")
+    document = json.loads(text) if text else {}
+    if isinstance(document, dict) and "results" not in document:
+        print("NO RESULTS in %s: %s" % (pathlib.Path(path).name, document.get("error", {}).get("message", "it is empty")))
+        document = {**document, "results": [], "pass": False}
+    return document
 
 
 def times(path):
-    for row in load(path)["results"]:
+    rows = load(path)["results"]
+    for row in rows:
         name = "%-14s %-15s %6d tokens x %-4d" % (row["geometry"], row["call"] or row["mode"], row["tokens"], row["batch"])
         if row["error"]:
             print("TIME", name, row["error"]["message"])
@@ -28,7 +35,7 @@ def times(path):
         rate = ", states %.3f TB/s" % (row["state_bytes_per_second"] * 1e-12) if row["batch"] > 1 else ""
         print("TIME %s %-6s median %11.1f us, floor %9.1f us, %8.2f x floor%s" % (
             name, "graph" if row["graph"] else "calls", row["median_us"], row["floor_us"], row["over_floor"], rate))
-    return 0
+    return 0 if rows else 1
 
 
 def launch(path):
@@ -48,10 +55,10 @@ def launch(path):
             if row["context"] == "current" and row["ratio"] > MOST_OVER_DRIVER:
                 print("LAUNCH the ratio is above %.2f" % MOST_OVER_DRIVER)
                 failed = True
-    graph = document["graph"]
-    if graph["error"]:
+    graph = document.get("graph")
+    if graph and graph["error"]:
         print("LAUNCH in a graph: %s" % graph["error"]["message"])
-    else:
+    elif graph:
         print("LAUNCH in a graph: %.3f us per kernel" % graph["us_per_kernel"])
     return 1 if failed else 0
 
@@ -59,7 +66,7 @@ def launch(path):
 def bits(path):
     """(model, case, mode) -> the hashes of out and state."""
     return {(pathlib.Path(document["model"]).name, row["case"], row["mode"]): (row["out_sha256"], row["state_sha256"])
-            for document in load(path) for row in document["results"]}
+            for document in load(path) for row in document.get("results", [])}
 
 
 def same(one, other):

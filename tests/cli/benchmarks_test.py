@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import unittest.mock
 
 from support import ProbeTest, golden, main, settings
 
@@ -75,6 +76,11 @@ class Tables(ProbeTest):
         self.assertRegex(tables("times", batch).stdout, r"^TIME 2,64,128 +recurrent_smem +1 tokens x 4 .* states [0-9.]+ TB/s")
 
     def test_usage(self):
+        for path in (self.write("error.json", {"error": {"message": "no device"}}), self.write("empty.json", {})):
+            for command in ("times", "launch"):
+                result = tables(command, path)
+                self.assertEqual((result.returncode, result.stderr), (1, ""))
+                self.assertIn("NO RESULTS", result.stdout)
         for arguments in ([], ["times"], ["frobnicate", "x"], ["same", "one"]):
             self.assertEqual(tables(*arguments).returncode, 2)
 
@@ -108,6 +114,32 @@ class Run(ProbeTest):
                 self.assertRegex(result.stdout, rf"(?m)^{name} +exit [0-9]+ ")
                 log = (self.folder / "out" / "log.txt").read_text()
                 self.assertNotIn(str(ROOT), log)
+
+    def test_no_step_makes_a_usage_error(self):
+        def program(name, text):
+            path = self.folder / name
+            path.write_text("#!/bin/sh\n" + text)
+            path.chmod(0o755)
+
+        # The true program on a device that is not there: it ends early, unless its command line is wrong.
+        program("kda-probe", f"""set -- $(echo "$@" | sed 's/cpu:0/nosuch:0/')
+            {settings.probe} "$@"
+            code=$?
+            echo "$code: $*" >>{self.folder}/calls
+            exit $code
+            """)
+        program("compute-sanitizer", """while [ "${1#--}" != "$1" ]; do shift 2; done; exec "$@"\n""")
+        for name in ("kdart_device_tests", "kdart_kda_tests"):
+            program(name, "exit 0\n")
+        with unittest.mock.patch.dict(os.environ, {"PATH": f"{self.folder}:{os.environ['PATH']}"}):
+            result = self.run_steps("report", "golden", "reference", "device", "kda", "long", "glm", "sanitize", "launch",
+                                    "core", "bench", bin_=self.folder)
+        self.assertEqual(result.returncode, 1)
+        self.assertNotIn("Traceback", result.stdout + result.stderr + (self.folder / "out" / "log.txt").read_text())
+        calls = (self.folder / "calls").read_text().splitlines()
+        self.assertGreater(len(calls), 50)
+        self.assertEqual([call for call in calls if call.startswith("2:")], [])
+        self.assertEqual({call.split(":")[0] for call in calls}, {"0", "3"})
 
     def test_an_unknown_step(self):
         result = self.run_steps("nosuchstep")
