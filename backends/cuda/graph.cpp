@@ -55,7 +55,7 @@ CudaBackend::Ended CudaBackend::end_capture_of(CudaStream& origin) {
 }
 
 GpuBackend::Native CudaBackend::do_end_capture(Native stream) {
-  const Current current(*context_);
+  const CurrentToRelease current(*context_);  // it is over for the interface already
   const Ended ended = end_capture_of(stream_of(stream));
   if (ended.result != CUDA_SUCCESS && ended.recorded != nullptr) static_cast<void>(cu().graph_destroy(ended.recorded));
   check(ended.result, "ending a capture");

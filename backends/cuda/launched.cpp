@@ -31,11 +31,15 @@ std::string suspects(const std::vector<const Launched*>& lists) {
     for (const std::string_view name : list->names()) add_once(names, name);
   }
   if (names.empty()) return {};
-  if (names.size() == 1) return detail::format("kernel {}", detail::quote(names.front()));
+  const bool forgotten = launches > Launched::most;
+  if (names.size() == 1) {
+    return detail::format("kernel {}{}", detail::quote(names.front()),
+                          forgotten ? " or one of those launched before it" : "");
+  }
   std::vector<std::string> quoted;
   for (const std::string_view name : names) quoted.push_back(detail::quote(name));
   return detail::format("one of the kernels {}{}", fmt::join(quoted, ", "),
-                        launches > Launched::most ? " or of those launched before them" : "");
+                        forgotten ? " or of those launched before them" : "");
 }
 
 }  // namespace kdart::cuda

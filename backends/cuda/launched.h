@@ -50,7 +50,8 @@ class Launched {
   std::atomic<std::uint32_t> count_{0};
 };
 
-// "kernel 'a'"; "one of the kernels 'a', 'b' (the last launched)"; "" for none. `lists` are the streams'.
+// "kernel 'a'"; "one of the kernels 'a', 'b'"; with "or of those launched before" when there were more than are kept; "" for
+// none. `lists` are the streams'.
 [[nodiscard]] std::string suspects(const std::vector<const Launched*>& lists);
 
 }  // namespace kdart::cuda

@@ -81,6 +81,9 @@ void refuse_image(int result, const char* log) {
 void refuse_function(const char* symbol) {
   with_books([&](Driver& driver) { driver.refused_functions.insert(symbol); });
 }
+std::size_t text_length() {
+  return with_books([](Driver& driver) { return driver.text_length; });
+}
 void close_pools(bool exact) {
   with_books([&](Driver& driver) { driver.exact_pools = exact; });
 }
@@ -239,6 +242,7 @@ const fake::Control kdart_fake_cuda{
     fake::fault_at,
     fake::refuse_image,
     fake::refuse_function,
+    fake::text_length,
     fake::close_pools,
     fake::hold,
     fake::go,

@@ -51,6 +51,7 @@ struct Control {
   void (*fault_at)(const char* kernel, int result);
   void (*refuse_image)(int result, const char* log);  // with text for the caller's log; 0: no longer
   void (*refuse_function)(const char* symbol);        // the image has no such entry point
+  std::size_t (*text_length)();                       // of the PTX that was loaded last, up to its NUL
   void (*close_pools)(bool exact);  // freed pool memory serves only allocations of exactly the same size
 
   // --- pace

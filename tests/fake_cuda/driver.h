@@ -179,6 +179,7 @@ struct Driver {
   std::vector<std::pair<std::string, CUresult>> faulting_kernels;
   CUresult image_result = CUDA_SUCCESS;
   std::string image_log;
+  std::size_t text_length = 0;
   std::set<std::string, std::less<>> refused_functions;
 
   // --- pace

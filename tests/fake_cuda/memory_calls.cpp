@@ -60,12 +60,6 @@ CUresult allocate(Call& call, CUdeviceptr* address, std::size_t bytes, const std
   return CUDA_SUCCESS;
 }
 
-// Waits for all that the context was given, as calls that free at once do.
-void wait_for_context(Call& call) {
-  Driver& driver = call.driver();
-  driver.wait(call.lock(), [&] { return driver.run_everything(); });
-}
-
 // Some calls would spoil a capture in one of the modes that forbid them to everyone.
 CUresult spoil_captures(Driver& driver) {
   CUresult result = CUDA_SUCCESS;
@@ -98,8 +92,7 @@ CUresult entry::mem_free(CUdeviceptr address) {
   const auto found = driver.memory.find(address);
   if (found == driver.memory.end() || found->second.freed)
     return call.violation(CUDA_ERROR_INVALID_VALUE, "of memory that is not allocated");
-  wait_for_context(call);
-  driver.release(address);
+  driver.release(address);  // at once: what has yet to run there runs into the wild
   return call.finish();
 }
 

@@ -115,6 +115,7 @@ CUresult entry::module_load_data_ex(CUmodule* module, const void* image, unsigne
     return driver.image_result;
   }
   if (!looks_like_an_image(image)) return CUDA_ERROR_INVALID_IMAGE;
+  if (const auto* text = static_cast<const char*>(image); text[0] != '\177') driver.text_length = std::strlen(text);
   const auto made = driver.modules.make();
   made->context = &call.context();
   *module = reinterpret_cast<CUmodule>(made.get());

@@ -88,6 +88,9 @@ TEST_CASE("cuda: streams join a capture by events", "[cuda][no-device]") {
   r.launch(other.get());
   r.gpu->record(join.get(), other.get());
   r.gpu->wait(r.stream.get(), join.get());
+  {
+    const Buffer unrelated(r.gpu, 100);
+  }  // nobody waits for the stream that joined either
   OwnedGraph graph(r.gpu, r.gpu->end_capture(r.stream.get()));
   fork.reset();  // a graph does not need its events
   join.reset();
@@ -97,7 +100,14 @@ TEST_CASE("cuda: streams join a capture by events", "[cuda][no-device]") {
   r.gpu->launch_graph(graph.get(), other.get());
   r.gpu->synchronize(other.get());
   CHECK(r.fake.launches()[0].runs == 1);
+  r.launch(other.get());
+  r.memory = Buffer();  // waits for it as for any stream, since the capture is over
+  CHECK(r.fake.launches()[2].runs == 1);
+  r.set.reset();
+  CHECK(r.live("a module") == 1);  // in the graph
+  r.gpu->launch_graph(graph.get(), other.get());
   graph.reset();
+  CHECK(r.live("a module") == 0);
   other.reset();
   r.check_clean();
 }

@@ -220,6 +220,13 @@ TEST_CASE("cuda: an image that the driver refuses is told with the driver's word
   KDART_CHECK_CLEAN(fake);
 }
 
+TEST_CASE("cuda: PTX is handed over with its end", "[cuda][no-device]") {
+  const FakeCuda fake;
+  const auto gpu = fake.open();
+  const auto set = gpu->load(fake_cuda_set());
+  CHECK(fake->text_length() == set->image().bytes);
+}
+
 TEST_CASE("cuda: a long log does not run over", "[cuda][no-device]") {
   const FakeCuda fake;
   const auto gpu = fake.open();

@@ -147,6 +147,40 @@ TEST_CASE("cuda: memory that a stream has yet to free is waited for", "[cuda][no
   CHECK(fake.violations().empty());
 }
 
+TEST_CASE("cuda: memory that a blocking call has freed is waited for", "[cuda][no-device]") {
+  const FakeCuda fake;
+  fake->set_total_memory(0, 1024 * kib);
+  const auto gpu = fake.open();
+  const OwnedStream stream(gpu);
+  {
+    const Buffer first(gpu, 700 * kib);
+  }
+  const DevicePtr memory = gpu->alloc_async(700 * kib, stream.get());
+  gpu->free_async(memory, stream.get());
+}
+
+TEST_CASE("cuda: what is freed stays with the pool for the next", "[cuda][no-device]") {
+  const FakeCuda fake;
+  fake->set_total_memory(0, 1024 * kib);
+  const auto gpu = fake.open();
+  {
+    const Buffer first(gpu, 700 * kib);
+  }
+  for (int i = 0; i < 2; ++i) {
+    const OwnedStream stream(gpu);
+    const Buffer small(gpu, kib);
+    gpu->synchronize(stream.get());
+  }
+  fake->push(gpu->service<CudaInterop>()->native_context());
+  std::size_t left = 0;
+  std::size_t total = 0;
+  REQUIRE(fake.cu().mem_get_info(&left, &total) == 0);
+  fake->pop();
+  CHECK(left <= 324 * kib);  // as others see it
+  fake->run_all();
+  CHECK(gpu->memory_info().free == 1024 * kib);
+}
+
 TEST_CASE("cuda: out of memory is told with its figures, and passes", "[cuda][no-device]") {
   const FakeCuda fake;
   const bool pools = GENERATE(true, false);

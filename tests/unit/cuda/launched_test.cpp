@@ -1,0 +1,73 @@
+// Which kernels a fault is put down to.
+#include "backends/cuda/launched.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace kdart::test {
+
+using cuda::Launched;
+using cuda::suspects;
+using Names = std::vector<std::string_view>;
+
+TEST_CASE("cuda: a stream's last launches are known by name, oldest first", "[cuda][no-device]") {
+  const std::string a = "a", b = "b", c = "c";
+  Launched launched;
+  CHECK(launched.names().empty());
+  launched.add(&b);
+  launched.add(&a);
+  launched.add(&b);
+  CHECK(launched.count() == 3);
+  CHECK(launched.names() == Names{"b", "a"});
+  for (int i = 0; i < 7; ++i) launched.add(&c);
+  CHECK(launched.names() == Names{"b", "c"});  // the last eight
+  launched.add(&a);
+  CHECK(launched.names() == Names{"c", "a"});
+}
+
+TEST_CASE("cuda: launches that came while a stream was waited for stay", "[cuda][no-device]") {
+  const std::string a = "a", b = "b";
+  Launched launched;
+  launched.add(&a);
+  const std::uint32_t before = launched.count();
+  launched.add(&b);
+  launched.forget(before);
+  CHECK(launched.names() == Names{"a", "b"});
+  launched.forget(launched.count());
+  CHECK(launched.names().empty());
+  launched.add(&b);
+  CHECK(launched.names() == Names{"b"});
+}
+
+TEST_CASE("cuda: suspects are named as surely as they are known", "[cuda][no-device]") {
+  const std::string a = "a", b = "b";
+  Launched first;
+  Launched second;
+  CHECK(suspects({}).empty());
+  CHECK(suspects({&first, &second}).empty());
+  first.add(&a);
+  CHECK(suspects({&first, &second}) == "kernel 'a'");
+  second.add(&a);
+  CHECK(suspects({&first, &second}) == "kernel 'a'");
+  second.add(&b);
+  CHECK(suspects({&first, &second}) == "one of the kernels 'a', 'b'");
+  for (int i = 0; i < 8; ++i) first.add(&a);
+  CHECK(suspects({&first, &second}) == "one of the kernels 'a', 'b' or of those launched before them");
+}
+
+TEST_CASE("cuda: a kernel that is launched over and over is not the only suspect", "[cuda][no-device]") {
+  const std::string a = "a", b = "b";
+  Launched launched;
+  launched.add(&b);
+  for (int i = 0; i < 8; ++i) launched.add(&a);  // and b is forgotten
+  CHECK(suspects({&launched}).find("launched before") != std::string::npos);
+}
+
+TEST_CASE("cuda: names last as long as the device", "[cuda][no-device]") {
+  cuda::Names names;
+  const std::string* first = names.keep("scale");
+  for (int i = 0; i < 100; ++i) static_cast<void>(names.keep(std::to_string(i)));
+  CHECK(names.keep("scale") == first);
+  CHECK(*first == "scale");
+}
+
+}  // namespace kdart::test
