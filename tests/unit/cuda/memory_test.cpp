@@ -147,6 +147,18 @@ TEST_CASE("cuda: memory that a stream has yet to free is waited for", "[cuda][no
   CHECK(fake.violations().empty());
 }
 
+TEST_CASE("cuda: memory is freed after the work that a stream was given before", "[cuda][no-device]") {
+  const FakeCuda fake;
+  if (GENERATE(false, true)) without_pools(fake);
+  const auto gpu = fake.open();
+  const OwnedStream stream(gpu);
+  const DevicePtr memory = gpu->alloc_async(kib, stream.get());
+  gpu->fill(memory, 1, 4, 256, stream.get());
+  gpu->free_async(memory, stream.get());
+  fake->run_all();
+  CHECK(fake.violations().empty());
+}
+
 TEST_CASE("cuda: memory that a blocking call has freed is waited for", "[cuda][no-device]") {
   const FakeCuda fake;
   fake->set_total_memory(0, 1024 * kib);
