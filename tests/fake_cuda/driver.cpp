@@ -63,12 +63,13 @@ std::vector<Context*>& stack() {
 }
 
 Driver& Driver::get() {
-  static Driver& driver = []() -> Driver& {
-    static Driver instance;
-    instance.reset();
-    return instance;
+  // Never destroyed: a program may let go of its last device while it exits.
+  static Driver* const driver = [] {
+    auto* made = new Driver;
+    made->reset();
+    return made;
   }();
-  return driver;
+  return *driver;
 }
 
 void Driver::reset() {
