@@ -80,7 +80,7 @@ std::shared_ptr<GpuBackend> adopt_cuda_context(void* context, const OpenOptions&
     cuda::CUcontext popped = nullptr;
     const cuda::CUresult result = cu.ctx_push_current(adopted);
     if (result == cuda::CUDA_ERROR_INVALID_CONTEXT || result == cuda::CUDA_ERROR_CONTEXT_IS_DESTROYED) {
-      detail::fail(ErrorCode::invalid_argument, "adopt_cuda_context: the context is none that lives");
+      detail::fail(ErrorCode::invalid_argument, "adopt_cuda_context: the driver knows no such context");
     }
     cuda::check_cuda(result, "adopt_cuda_context: making the context current");
     const cuda::CUresult asked = cu.ctx_get_device(&device);

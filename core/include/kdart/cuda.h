@@ -10,10 +10,10 @@
 
 namespace kdart {
 
-// kdart in the caller's CUcontext instead of the device's primary one. The context is not destroyed and must outlive the
-// backend and everything that keeps the backend alive. Its id is "cuda:N", N the context's device. The driver is looked for
-// as by open_device: the copy that the process has. Throws Error: invalid_argument (null, or no live context), and what
-// open_device throws.
+// kdart in the caller's CUcontext instead of the device's primary one. Precondition: it lives; drivers crash on one that was
+// destroyed. It is not destroyed here and must outlive the backend and everything that keeps the backend alive. Its id is
+// "cuda:N", N the context's device. The driver is looked for as by open_device: the copy that the process has. Throws
+// Error: invalid_argument (null, or one that the driver refuses), and what open_device throws.
 [[nodiscard]] KDART_API std::shared_ptr<GpuBackend> adopt_cuda_context(void* context, const OpenOptions& options = {});
 
 // A service of the CUDA backend: `backend.service<kdart::CudaInterop>()`. Valid while the backend lives. Any thread.

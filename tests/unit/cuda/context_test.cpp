@@ -162,7 +162,7 @@ TEST_CASE("cuda: the primary context can be adopted as any other", "[cuda][no-de
   canary(fake, adopted);
 }
 
-TEST_CASE("cuda: what is no live context is not adopted", "[cuda][no-device]") {
+TEST_CASE("cuda: what the driver knows as no context is not adopted", "[cuda][no-device]") {
   const FakeCuda fake;
   expect_error(ErrorCode::invalid_argument, {"adopt_cuda_context", "null"},
                [&] { static_cast<void>(adopt_cuda_context(nullptr, fake.options())); });
