@@ -84,8 +84,9 @@ class CublasLtGemm final : public GemmService {
   void gemm_bf16(DevicePtr a, DevicePtr b, DevicePtr bias, DevicePtr c, std::uint32_t m, std::uint32_t n,
                  std::uint32_t k, std::uint32_t lda, std::uint32_t ldb, std::uint32_t ldc, DevicePtr workspace,
                  std::uint64_t workspace_size, Stream stream) override;
-  // One number for every m: a workspace would make an algorithm's choice depend on it.
-  [[nodiscard]] std::uint64_t workspace_bytes(std::uint32_t, std::uint32_t, std::uint32_t) const override { return 0; }
+  [[nodiscard]] std::uint64_t workspace_bytes(std::uint32_t, std::uint32_t, std::uint32_t) const override {
+    return gemm_workspace_bytes;
+  }
 
  private:
   class Bench;
@@ -183,6 +184,7 @@ class CublasLtGemm::Bench final : public detail::ProductDevice {
 
   void set_candidate(const GemmShape& shape, const cublasLtMatmulAlgo_t& candidate) {
     if (problem_ == nullptr) problem_ = std::make_unique<GemmProblem>(gemm_->lt_, shape);
+    if (!workspace_) workspace_ = allocate(gemm_workspace_bytes);
     shape_ = shape;
     candidate_ = candidate;
   }
@@ -199,16 +201,21 @@ class CublasLtGemm::Bench final : public detail::ProductDevice {
     gemm_->backend_.do_copy_d2h(to, from, bytes);
   }
   void multiply(const detail::Product& product) override {
-    CudaStream& queue = CudaBackend::stream_of(gemm_->backend_.native_of(stream_.get(), "GemmService::prepare"));
+    const std::uint64_t native = gemm_->backend_.native_of(stream_.get(), "GemmService::prepare");
+    CudaStream& queue = CudaBackend::stream_of(native);
+    // What a layer has left there must not matter.
+    gemm_->backend_.do_fill(workspace_, 0xFFF7A5C3U, 4, gemm_workspace_bytes / 4, native);
     const cublasStatus_t status = problem_->multiply(gemm_->handle_, candidate_,
                                                      {.a = product.a,
                                                       .b = product.b,
                                                       .bias = product.bias,
                                                       .c = product.c,
+                                                      .workspace = workspace_,
                                                       .m = product.m,
                                                       .lda = product.k,
                                                       .ldb = product.k,
-                                                      .ldc = product.n},
+                                                      .ldc = product.n,
+                                                      .workspace_bytes = gemm_workspace_bytes},
                                                      queue.get());
     if (status == CUBLAS_STATUS_SUCCESS) return;
     if (status == CUBLAS_STATUS_ALLOC_FAILED) gemm_->fail_product(status, shape_);
@@ -221,6 +228,7 @@ class CublasLtGemm::Bench final : public detail::ProductDevice {
   OwnedStream stream_;  // first: it refuses a device that is finished
   Current current_;
   std::vector<DevicePtr> memory_;
+  DevicePtr workspace_;
   std::unique_ptr<GemmProblem> problem_;
   GemmShape shape_;
   cublasLtMatmulAlgo_t candidate_{};
@@ -355,8 +363,8 @@ class CublasLtGemm::Lease {
 };
 
 void CublasLtGemm::gemm_bf16(DevicePtr a, DevicePtr b, DevicePtr bias, DevicePtr c, std::uint32_t m, std::uint32_t n,
-                             std::uint32_t k, std::uint32_t lda, std::uint32_t ldb, std::uint32_t ldc, DevicePtr,
-                             std::uint64_t, Stream stream) {
+                             std::uint32_t k, std::uint32_t lda, std::uint32_t ldb, std::uint32_t ldc,
+                             DevicePtr workspace, std::uint64_t workspace_size, Stream stream) {
   backend_.submit(stream, "gemm_bf16", [&](std::uint64_t native) {
     const GemmShape shape{n, k, static_cast<bool>(bias)};
     Plan* plan = find(shape).value_or(nullptr);
@@ -364,7 +372,16 @@ void CublasLtGemm::gemm_bf16(DevicePtr a, DevicePtr b, DevicePtr bias, DevicePtr
       fail(ErrorCode::unsupported, "gemm_bf16: no product of n {} and k {} {} a bias was prepared", n, k,
            shape.bias ? "with" : "without");
     }
-    const GemmOperands operands{.a = a, .b = b, .bias = bias, .c = c, .m = m, .lda = lda, .ldb = ldb, .ldc = ldc};
+    const GemmOperands operands{.a = a,
+                                .b = b,
+                                .bias = bias,
+                                .c = c,
+                                .workspace = workspace,
+                                .m = m,
+                                .lda = lda,
+                                .ldb = ldb,
+                                .ldc = ldc,
+                                .workspace_bytes = workspace_size};
     check_operands(operands, shape);
     if (m == 0) return false;
     const Current current(*backend_.context_);

@@ -87,6 +87,11 @@ void check_operands(const GemmOperands& x, const GemmShape& shape) {
   check_operand("b", x.b);
   check_operand("c", x.c);
   if (x.m == 0) return;
+  check_operand("workspace", x.workspace);
+  if (x.workspace_bytes < gemm_workspace_bytes) {
+    fail(ErrorCode::invalid_argument, "gemm_bf16: workspace has {} bytes, {} are needed", x.workspace_bytes,
+         gemm_workspace_bytes);
+  }
   const std::uint64_t c_bytes = extent(x.m, x.ldc, shape.n);
   check_apart("a", x.a, extent(x.m, x.lda, shape.k), x.c, c_bytes);
   check_apart("b", x.b, extent(shape.n, x.ldb, shape.k), x.c, c_bytes);
@@ -166,7 +171,8 @@ cublasStatus_t GemmProblem::multiply(cublasLtHandle_t handle, const cublasLtMatm
   constexpr float zero = 0.0F;
   void* c = reinterpret_cast<void*>(operands.c.address());
   return lt_->matmul(handle, product_, &one, pointer(operands.b), weight_, pointer(operands.a), input_, &zero, c,
-                     result_, c, result_, &algorithm, nullptr, 0, stream);
+                     result_, c, result_, &algorithm, reinterpret_cast<void*>(operands.workspace.address()),
+                     gemm_workspace_bytes, stream);
 }
 
 bool GemmProblem::takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const {
@@ -180,7 +186,7 @@ bool GemmProblem::takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& alg
       return false;
     default:
       check_cublas(status, "looking at an algorithm of a product");
-      return result.workspaceSize == 0;
+      return result.workspaceSize <= gemm_workspace_bytes;
   }
 }
 

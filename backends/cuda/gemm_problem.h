@@ -16,9 +16,13 @@ struct GemmShape {
 
 // Addresses and row strides (in elements) of C[m, n] = A[m, k] B[n, k]^T + bias.
 struct GemmOperands {
-  DevicePtr a, b, bias, c;
+  DevicePtr a, b, bias, c, workspace;
   std::uint32_t m = 0, lda = 0, ldb = 0, ldc = 0;
+  std::uint64_t workspace_bytes = 0;
 };
+
+// The scratch that products get. Algorithms that hand out their tiles while they run count them in a few bytes of it.
+constexpr std::uint64_t gemm_workspace_bytes = 256;
 
 // What GemmService asks of a call. Throws invalid_argument naming the operand, its value and what is allowed.
 void check_operands(const GemmOperands& operands, const GemmShape& shape);
@@ -37,10 +41,10 @@ class GemmProblem {
 
   void set_rows(std::uint32_t m);
   void set_bias(DevicePtr bias);
-  // Describes the call, then makes it, without a workspace. The answer is the caller's to look at.
+  // Describes the call, then makes it. The answer is the caller's to look at.
   [[nodiscard]] cublasStatus_t multiply(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm,
                                         const GemmOperands& operands, CUstream stream);
-  // Whether the algorithm takes the product as it is described now, without a workspace.
+  // Whether the algorithm takes the product as it is described now, with no more than gemm_workspace_bytes.
   [[nodiscard]] bool takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const;
   // cuBLASLt's proposals, best first; at most `count`, into `results`. Returns how many there are.
   [[nodiscard]] int ask(cublasLtHandle_t handle, cublasLtMatmulHeuristicResult_t* results, int count) const;

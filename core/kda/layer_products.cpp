@@ -74,11 +74,16 @@ void KdaLayer::Impl::project_matrix(const LayerCall& call, const Projection& p) 
       .launch(call.stream);
 }
 
+// Scratch for a service: the gates, which are not there yet when a call begins, and of no use any more when it ends.
+constexpr auto service_scratch = &KdaWorkspace::Layout::gate;
+static_assert(GemmService::max_workspace_bytes <= KdaWorkspace::max_chunk * std::uint64_t{32} * sizeof(float));
+
 // A caller's `out` may lie where no service writes. Its bits must not tell: the same product, and then a copy.
 void KdaLayer::Impl::project_by_service(const LayerCall& call, const Projection& p) const {
   const bool aligned = p.c.address() % service_alignment == 0;
   const DevicePtr c = aligned ? p.c : call.ws.at(&KdaWorkspace::Layout::unaligned_out);
-  products.service->gemm_bf16(p.a, p.weight, p.bias, c, p.m, p.n, p.k, p.k, p.k, p.ldc, {}, 0, call.stream);
+  products.service->gemm_bf16(p.a, p.weight, p.bias, c, p.m, p.n, p.k, p.k, p.k, p.ldc, call.ws.at(service_scratch),
+                              GemmService::max_workspace_bytes, call.stream);
   if (!aligned) copy_elements(call, p.c, c, std::uint64_t{p.m} * p.ldc);
 }
 

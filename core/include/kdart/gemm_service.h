@@ -16,6 +16,9 @@ class KDART_API GemmService {
  public:
   static constexpr std::string_view service_id = "gemm.bf16/1";
 
+  // The most that workspace_bytes() may ask for.
+  static constexpr std::uint64_t max_workspace_bytes = 4096;
+
   GemmService(const GemmService&) = delete;
   GemmService& operator=(const GemmService&) = delete;
   virtual ~GemmService() = default;
@@ -27,13 +30,13 @@ class KDART_API GemmService {
   // C[m, n] = A[m, k] * B[n, k]^T + bias[n], all bf16 and row-major, summed in f32 and rounded once. lda, ldb and ldc are
   // the elements from one row to the next: at least k, k and n, multiples of 8. Addresses are multiples of 16, and like a
   // launch's they need not be known to the backend. `bias` may be null. C overlaps none of the others. The same row gives
-  // the same bits for every m. (n, k, bias or none) was prepared. `workspace` is scratch that no other work uses until the
-  // stream has passed the call; null with 0 bytes is allowed, and any size is: more than workspace_bytes() is not used.
-  // May stand in a capture. Throws invalid_argument, invalid_handle, unsupported (not prepared).
+  // the same bits for every m. (n, k, bias or none) was prepared. `workspace` is workspace_bytes() of scratch, or more,
+  // that no other work uses until the stream has passed the call; what it holds does not matter. May stand in a capture.
+  // Throws invalid_argument, invalid_handle, unsupported (not prepared).
   virtual void gemm_bf16(DevicePtr a, DevicePtr b, DevicePtr bias, DevicePtr c, std::uint32_t m, std::uint32_t n,
                          std::uint32_t k, std::uint32_t lda, std::uint32_t ldb, std::uint32_t ldc, DevicePtr workspace,
                          std::uint64_t workspace_size, Stream stream) = 0;
-  // The scratch with which a product of this shape runs best.
+  // The scratch that a product of this shape needs: at most max_workspace_bytes.
   [[nodiscard]] virtual std::uint64_t workspace_bytes(std::uint32_t m, std::uint32_t n, std::uint32_t k) const = 0;
 
  protected:

@@ -49,6 +49,7 @@ class Operands {
       gpu_->copy_h2d(bias_.get(), host_bias.data(), bias_.bytes());
     }
     c_ = Buffer(gpu_, std::uint64_t{most_rows} * shape.n * sizeof(bf16));
+    workspace_ = Buffer(gpu_, service_->workspace_bytes(most_rows, shape.n, shape.k));
   }
 
   // The last `kept` of the rows [first, first + m).
@@ -56,7 +57,7 @@ class Operands {
     gpu_->fill(c_.get(), 0x7FC0U, sizeof(bf16), std::uint64_t{m} * shape_.n, stream_.get());
     service_->gemm_bf16(a_.get().offset(std::uint64_t{first} * shape_.k * sizeof(bf16)), b_.get(),
                         shape_.bias ? bias_.get() : DevicePtr(), c_.get(), m, shape_.n, shape_.k, shape_.k, shape_.k,
-                        shape_.n, {}, 0, stream_.get());
+                        shape_.n, workspace_.get(), workspace_.bytes(), stream_.get());
     gpu_->synchronize(stream_.get());
     return download<bf16>(*gpu_, c_.get().offset(std::uint64_t{m - kept} * shape_.n * sizeof(bf16)),
                           std::size_t{kept} * shape_.n);
@@ -78,7 +79,7 @@ class Operands {
   GemmService* service_;
   Shape shape_;
   OwnedStream stream_;
-  Buffer a_, b_, bias_, c_;
+  Buffer a_, b_, bias_, c_, workspace_;
 };
 
 // `rows` of a product that begins with row `first` of `all`.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/cuda/cublaslt.h"
+#include "backends/cuda/gemm_problem.h"
 #include "kdart/cuda.h"
 #include "kdart/gemm_service.h"
 #include "kdart/owned.h"
@@ -103,6 +104,7 @@ struct Operands {
     b = upload(device, host_b);
     if (with_bias) bias = upload(device, host_bias);
     c = Buffer(device, std::uint64_t{m} * ldc * sizeof(bf16));
+    workspace = Buffer(device, cuda::gemm_workspace_bytes);
   }
   static Buffer upload(const std::shared_ptr<GpuBackend>& device, const std::vector<bf16>& values) {
     Buffer buffer(device, values.size() * sizeof(bf16));
@@ -110,8 +112,8 @@ struct Operands {
     return buffer;
   }
   void multiply(GemmService& service, Stream stream) const {
-    service.gemm_bf16(a.get(), b.get(), bias ? bias.get() : DevicePtr(), c.get(), m, n, k, lda, ldb, ldc, {}, 0,
-                      stream);
+    service.gemm_bf16(a.get(), b.get(), bias ? bias.get() : DevicePtr(), c.get(), m, n, k, lda, ldb, ldc,
+                      workspace.get(), workspace.bytes(), stream);
   }
   // Whether c is what ascending sums give, and nothing else was written.
   [[nodiscard]] bool right() const {
@@ -131,7 +133,7 @@ struct Operands {
   std::shared_ptr<GpuBackend> gpu;
   std::uint32_t m, n, k, lda, ldb, ldc;
   std::vector<bf16> host_a, host_b, host_bias;
-  Buffer a, b, bias, c;
+  Buffer a, b, bias, c, workspace;
 };
 
 }  // namespace
@@ -156,13 +158,14 @@ TEST_CASE("cuda: cuBLASLt is asked for what every call has", "[cuda][gemm][no-de
       CHECK((question.bias != nullptr) == bias);
     }
   }
-  CHECK(bench.service->workspace_bytes(4096, 24, 64) == 0);
+  CHECK(bench.service->workspace_bytes(4096, 24, 64) == cuda::gemm_workspace_bytes);
+  CHECK(cuda::gemm_workspace_bytes <= GemmService::max_workspace_bytes);
   for (const Call& call : products()) {
     CHECK(call.compute == cuda::CUBLAS_COMPUTE_32F);
     CHECK(call.scale == cuda::CUDA_R_32F);
     CHECK(call.type == cuda::CUDA_R_16BF);
-    CHECK(call.workspace == nullptr);
-    CHECK(call.workspace_bytes == 0);
+    CHECK(call.workspace != nullptr);
+    CHECK(call.workspace_bytes == cuda::gemm_workspace_bytes);
   }
 }
 
@@ -188,7 +191,7 @@ TEST_CASE("cuda: a product is put to cuBLASLt as it is meant", "[cuda][gemm][no-
         CHECK(call.ldc == x.ldc);
         CHECK(call.stream == native);
         CHECK((call.bias != nullptr) == bias);
-        CHECK(call.workspace == nullptr);
+        CHECK(reinterpret_cast<std::uintptr_t>(call.workspace) == x.workspace.get().address());
       }
     }
   }
@@ -211,7 +214,7 @@ TEST_CASE("cuda: an algorithm that breaks the promise gives way to the next", "[
   bad.push_back(good(7));
   bad.back().reduction_scheme = 1;
   bad.push_back(good(7));
-  bad.back().workspace_bytes = 1;
+  bad.back().workspace_bytes = cuda::gemm_workspace_bytes + 1;
   bad.push_back(good(7));
   bad.back().state = cuda::CUBLAS_STATUS_NOT_SUPPORTED;
   for (const std::uint64_t rows : {1U, 2U, 7U, 16U, 17U, 64U, 100U, 128U, 129U, 1000U, 4096U}) {
@@ -493,21 +496,24 @@ TEST_CASE("cuda: a product that breaks a precondition is refused and not made", 
   const OwnedStream stream(bench.device);
   const Operands good_one(bench.device, 5, 16, 64, true);
   struct Arguments {
-    DevicePtr a, b, bias, c;
+    DevicePtr a, b, bias, c, workspace;
     std::uint32_t m = 5, n = 16, k = 64, lda = 64, ldb = 64, ldc = 16;
+    std::uint64_t workspace_bytes = cuda::gemm_workspace_bytes;
     Stream stream;
   };
   const Arguments good_arguments{.a = good_one.a.get(),
                                  .b = good_one.b.get(),
                                  .bias = good_one.bias.get(),
                                  .c = good_one.c.get(),
+                                 .workspace = good_one.workspace.get(),
                                  .stream = stream.get()};
   const std::uint64_t before = lt().products();
   const auto refused = [&](ErrorCode code, std::initializer_list<std::string_view> words, const auto& change) {
     Arguments x = good_arguments;
     change(x);
     expect_error(code, words, [&] {
-      bench.service->gemm_bf16(x.a, x.b, x.bias, x.c, x.m, x.n, x.k, x.lda, x.ldb, x.ldc, {}, 0, x.stream);
+      bench.service->gemm_bf16(x.a, x.b, x.bias, x.c, x.m, x.n, x.k, x.lda, x.ldb, x.ldc, x.workspace,
+                               x.workspace_bytes, x.stream);
     });
   };
   constexpr ErrorCode invalid = ErrorCode::invalid_argument;
@@ -520,8 +526,11 @@ TEST_CASE("cuda: a product that breaks a precondition is refused and not made", 
   refused(invalid, {"ldc", "15", "n", "16"}, [](Arguments& x) { x.ldc = 15; });
   refused(invalid, {"a is null"}, [](Arguments& x) { x.a = {}; });
   refused(invalid, {"b is null"}, [](Arguments& x) { x.b = {}; });
+  refused(invalid, {"workspace is null"}, [](Arguments& x) { x.workspace = {}; });
+  refused(invalid, {"workspace has 255 bytes", "256"}, [](Arguments& x) { x.workspace_bytes = 255; });
   refused(invalid, {"c is null"}, [](Arguments& x) { x.c = {}; });
-  for (DevicePtr Arguments::* operand : {&Arguments::a, &Arguments::b, &Arguments::bias, &Arguments::c})
+  for (DevicePtr Arguments::* operand :
+       {&Arguments::a, &Arguments::b, &Arguments::bias, &Arguments::c, &Arguments::workspace})
     refused(invalid, {"multiple of 16"}, [&](Arguments& x) { x.*operand = (x.*operand).offset(8); });
   refused(invalid, {"a (640 bytes", "c (160 bytes", "overlap"}, [](Arguments& x) { x.c = x.a.offset(624); });
   refused(invalid, {"b (2048 bytes", "overlap"}, [](Arguments& x) { x.b = x.c.offset(144); });
@@ -532,7 +541,8 @@ TEST_CASE("cuda: a product that breaks a precondition is refused and not made", 
   Arguments x = good_arguments;
   const Buffer block(bench.device, 640 + 160);
   x.a = block.get(), x.c = block.get().offset(640);
-  bench.service->gemm_bf16(x.a, x.b, x.bias, x.c, x.m, x.n, x.k, x.lda, x.ldb, x.ldc, {}, 0, x.stream);
+  bench.service->gemm_bf16(x.a, x.b, x.bias, x.c, x.m, x.n, x.k, x.lda, x.ldb, x.ldc, x.workspace, x.workspace_bytes,
+                           x.stream);
   CHECK(lt().products() == before + 1);
 }
 
