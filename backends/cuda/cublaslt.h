@@ -17,6 +17,7 @@
 
 namespace kdart::cuda {
 
+// NOLINTBEGIN(readability-identifier-naming, bugprone-macro-parentheses): the library's names, and parameter lists.
 // --- types ------------------------------------------------------------------------------------------------------------
 
 using cublasStatus_t = int;
@@ -124,6 +125,7 @@ struct CublasLtFunctions {
   KDART_CUBLASLT_FUNCTIONS(KDART_CUBLASLT_MEMBER)
 #undef KDART_CUBLASLT_MEMBER
 };
+// NOLINTEND(readability-identifier-naming, bugprone-macro-parentheses)
 
 class CublasLtLibrary {
  public:

@@ -220,7 +220,7 @@ struct Driver {
   [[nodiscard]] Memory* memory_at(CUdeviceptr address, std::size_t bytes);
   void release(CUdeviceptr address);
   static void trim(Device& device, Pool& pool, std::size_t keep);
-  [[nodiscard]] bool is_page_locked(const void* memory) const;
+  [[nodiscard]] bool is_page_locked(const void* where) const;
   // Every operation that has yet to run.
   template <class Visit>
   void each_pending(const Visit& visit) const;
