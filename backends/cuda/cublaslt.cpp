@@ -19,9 +19,9 @@ CublasLtLibrary::CublasLtLibrary(const OpenOptions& options, int cuda_version)
                 .entry = "cublasLtCreate",
                 .path = options.gemm_library}) {
   std::string missing;
-#define KDART_CUBLASLT_LOAD(member, symbol_name, parameters)                                        \
-  functions_.member = reinterpret_cast<cublasStatus_t(*) parameters>(library_.symbol(symbol_name)); \
-  if (functions_.member == nullptr && missing.empty()) missing = symbol_name;
+#define KDART_CUBLASLT_LOAD(member, symbol_name, parameters)                                       \
+  functions_.member = reinterpret_cast<decltype(functions_.member)>(library_.symbol(symbol_name)); \
+  if (functions_.member == nullptr && missing.empty()) missing = (symbol_name);
   KDART_CUBLASLT_FUNCTIONS(KDART_CUBLASLT_LOAD)
 #undef KDART_CUBLASLT_LOAD
   if (!missing.empty()) {

@@ -25,7 +25,7 @@ struct GemmOperands {
 constexpr std::uint64_t gemm_workspace_bytes = 256;
 
 // What GemmService asks of a call. Throws invalid_argument naming the operand, its value and what is allowed.
-void check_operands(const GemmOperands& operands, const GemmShape& shape);
+void check_operands(const GemmOperands& x, const GemmShape& shape);
 
 // The descriptors of one shape; rows and strides change from call to call. One call at a time.
 //

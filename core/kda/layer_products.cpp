@@ -97,8 +97,8 @@ void KdaLayer::Impl::copy_elements(const LayerCall& call, DevicePtr to, DevicePt
     const DevicePtr source = from.offset(first * sizeof(bf16));
     KernelLaunch(gpu(), kernels.pack_qkv)
         .args(PackQkvArgs{.q = source,
-                          .k = source.offset(quarter * sizeof(bf16)),
-                          .v = source.offset(2 * quarter * sizeof(bf16)),
+                          .k = source.offset(std::uint64_t{quarter} * sizeof(bf16)),
+                          .v = source.offset(std::uint64_t{2} * quarter * sizeof(bf16)),
                           .out = to.offset(first * sizeof(bf16)),
                           .tokens = 1,
                           .key_channels = quarter,

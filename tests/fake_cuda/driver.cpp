@@ -78,6 +78,16 @@ void Driver::reset() {
   memory.clear();
   pinned.clear();
   registered.clear();
+  // Work that never ran holds on to streams, and they to it.
+  const auto forget_work = [](Stream& stream) { stream.pending.clear(); };
+  for (const auto& [handle, stream] : streams.alive) forget_work(*stream);
+  for (const auto& stream : streams.dead) forget_work(*stream);
+  const auto forget_work_of = [&](const Context& context) {
+    if (context.legacy != nullptr) forget_work(*context.legacy);
+    for (const auto& [thread, stream] : context.per_thread) forget_work(*stream);
+  };
+  for (const auto& [handle, context] : contexts.alive) forget_work_of(*context);
+  for (const auto& context : contexts.dead) forget_work_of(*context);
   contexts = {};
   streams = {};
   events = {};

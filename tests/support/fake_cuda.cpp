@@ -37,7 +37,7 @@ FakeCuda::FakeCuda(Driver driver) : path_(path(driver)) {
   control_ = static_cast<const fake_cuda::Control*>(dlsym(library, fake_cuda::control_symbol));
   if (control_ == nullptr) throw std::runtime_error(std::string(path_) + " has no control table");
 #define KDART_TEST_LOAD(member, symbol, parameters) \
-  functions_.member = reinterpret_cast<CUresult(*) parameters>(dlsym(library, symbol));
+  functions_.member = reinterpret_cast<decltype(functions_.member)>(dlsym(library, symbol));
   KDART_CUDA_FUNCTIONS(KDART_TEST_LOAD)
   KDART_CUDA_OPTIONAL_FUNCTIONS(KDART_TEST_LOAD)
 #undef KDART_TEST_LOAD

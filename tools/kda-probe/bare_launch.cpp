@@ -7,6 +7,13 @@
 #include "kdart/cuda.h"
 #include "kdart/launch.h"
 
+// The driver's functions are called as what they are in C: a sanitizer would ask for the very types of the driver's header.
+#if defined(__clang__)
+#define KDART_CALLS_DRIVER __attribute__((no_sanitize("function")))
+#else
+#define KDART_CALLS_DRIVER
+#endif
+
 namespace kdart::probe {
 namespace {
 
@@ -61,22 +68,22 @@ std::unique_ptr<BareLaunch> BareLaunch::find(GpuBackend& backend, KernelHandle k
   return bare;
 }
 
-void BareLaunch::push_context() const {
+KDART_CALLS_DRIVER void BareLaunch::push_context() const {
   check(calls_.push(context_), "cuCtxPushCurrent");
 }
 
-void BareLaunch::pop_context() const {
+KDART_CALLS_DRIVER void BareLaunch::pop_context() const {
   void* popped = nullptr;
   check(calls_.pop(&popped), "cuCtxPopCurrent");
 }
 
-bool BareLaunch::context_is_current() const {
+KDART_CALLS_DRIVER bool BareLaunch::context_is_current() const {
   void* current = nullptr;
   check(calls_.current(&current), "cuCtxGetCurrent");
   return current != nullptr;
 }
 
-void BareLaunch::launch() const {
+KDART_CALLS_DRIVER void BareLaunch::launch() const {
   // The driver writes to none of it.
   check(calls_.launch(kernel_, grid_.x, grid_.y, grid_.z, block_.x, block_.y, block_.z, shared_bytes_, stream_,
                       const_cast<void**>(parameters_.data()), nullptr),

@@ -28,7 +28,7 @@ void load(void* library, const char* symbol, Function& function) {
 
 }  // namespace
 
-#define CALL(entry, ...) expect_success(#entry, cu_.entry(__VA_ARGS__))
+#define KDART_CALL(entry, ...) expect_success(#entry, cu_.entry(__VA_ARGS__))
 
 Caller::Caller(const DeviceInfo& device) {
   // Never closed: the device under test has it open too, and goes on having it.
@@ -56,10 +56,10 @@ Caller::Caller(const DeviceInfo& device) {
   load(library, "cuGraphLaunch", cu_.graph_launch);
   load(library, "cuGraphExecDestroy", cu_.graph_exec_destroy);
   int number = 0;
-  CALL(device_get, &number, static_cast<int>(device.index));
-  CALL(ctx_create, &context_, 0, number);
+  KDART_CALL(device_get, &number, static_cast<int>(device.index));
+  KDART_CALL(ctx_create, &context_, 0, number);
   void* popped = nullptr;
-  CALL(ctx_pop, &popped);
+  KDART_CALL(ctx_pop, &popped);
 }
 
 Caller::~Caller() {
@@ -67,7 +67,7 @@ Caller::~Caller() {
 }
 
 void Caller::destroy_context() {
-  CALL(ctx_destroy, context_);
+  KDART_CALL(ctx_destroy, context_);
   context_ = nullptr;
 }
 
@@ -83,7 +83,7 @@ Caller::Inside::~Inside() {
 
 void* Caller::current() const {
   void* context = nullptr;
-  CALL(ctx_current, &context);
+  KDART_CALL(ctx_current, &context);
   return context;
 }
 
@@ -91,56 +91,56 @@ std::size_t Caller::depth() const {
   std::vector<void*> stack;
   while (current() != nullptr) {
     stack.push_back(nullptr);
-    CALL(ctx_pop, &stack.back());
+    KDART_CALL(ctx_pop, &stack.back());
   }
-  for (auto context = stack.rbegin(); context != stack.rend(); ++context) CALL(ctx_push, *context);
+  for (auto context = stack.rbegin(); context != stack.rend(); ++context) KDART_CALL(ctx_push, *context);
   return stack.size();
 }
 
 void* Caller::create_stream(unsigned flags) const {
   const Inside inside(*this);
   void* stream = nullptr;
-  CALL(stream_create, &stream, flags);
+  KDART_CALL(stream_create, &stream, flags);
   return stream;
 }
 
 void Caller::destroy_stream(void* stream) const {
   const Inside inside(*this);
-  CALL(stream_destroy, stream);
+  KDART_CALL(stream_destroy, stream);
 }
 
 void Caller::synchronize(void* stream) const {
   const Inside inside(*this);
-  CALL(stream_synchronize, stream);
+  KDART_CALL(stream_synchronize, stream);
 }
 
 std::uint64_t Caller::alloc(std::size_t bytes) const {
   const Inside inside(*this);
   unsigned long long memory = 0;
-  CALL(mem_alloc, &memory, bytes);
+  KDART_CALL(mem_alloc, &memory, bytes);
   return memory;
 }
 
 void Caller::free(std::uint64_t memory) const {
   const Inside inside(*this);
-  CALL(mem_free, memory);
+  KDART_CALL(mem_free, memory);
 }
 
 void Caller::fill(std::uint64_t memory, std::uint32_t value, std::size_t words, void* stream) const {
   const Inside inside(*this);
-  CALL(memset_d32, memory, value, words, stream);
+  KDART_CALL(memset_d32, memory, value, words, stream);
 }
 
 void Caller::copy(std::uint64_t to, std::uint64_t from, std::size_t bytes, void* stream) const {
   const Inside inside(*this);
-  CALL(memcpy_dtod, to, from, bytes, stream);
+  KDART_CALL(memcpy_dtod, to, from, bytes, stream);
 }
 
 std::vector<std::uint32_t> Caller::read(std::uint64_t memory, std::size_t words, void* stream) const {
   const Inside inside(*this);
   std::vector<std::uint32_t> values(words);
-  CALL(memcpy_dtoh, values.data(), memory, words * sizeof values[0], stream);
-  CALL(stream_synchronize, stream);
+  KDART_CALL(memcpy_dtoh, values.data(), memory, words * sizeof values[0], stream);
+  KDART_CALL(stream_synchronize, stream);
   return values;
 }
 
@@ -151,32 +151,32 @@ void Caller::launch(void* kernel, std::uint32_t grid, std::uint32_t block, std::
   std::array<void*, 5> extra{reinterpret_cast<void*>(launch_param_buffer), arguments.data(),
                              reinterpret_cast<void*>(launch_param_size), &bytes,
                              reinterpret_cast<void*>(launch_param_end)};
-  CALL(launch_kernel, kernel, grid, 1, 1, block, 1, 1, 0, stream, nullptr, extra.data());
+  KDART_CALL(launch_kernel, kernel, grid, 1, 1, block, 1, 1, 0, stream, nullptr, extra.data());
 }
 
 void Caller::begin_capture(void* stream) const {
   const Inside inside(*this);
-  CALL(begin_capture, stream, capture_mode_relaxed);
+  KDART_CALL(begin_capture, stream, capture_mode_relaxed);
 }
 
 void* Caller::end_capture(void* stream) const {
   const Inside inside(*this);
   void* recorded = nullptr;
-  CALL(end_capture, stream, &recorded);
+  KDART_CALL(end_capture, stream, &recorded);
   void* graph = nullptr;
-  CALL(graph_instantiate, &graph, recorded, 0);
-  CALL(graph_destroy, recorded);
+  KDART_CALL(graph_instantiate, &graph, recorded, 0);
+  KDART_CALL(graph_destroy, recorded);
   return graph;
 }
 
 void Caller::launch_graph(void* graph, void* stream) const {
   const Inside inside(*this);
-  CALL(graph_launch, graph, stream);
+  KDART_CALL(graph_launch, graph, stream);
 }
 
 void Caller::destroy_graph(void* graph) const {
   const Inside inside(*this);
-  CALL(graph_exec_destroy, graph);
+  KDART_CALL(graph_exec_destroy, graph);
 }
 
 }  // namespace kdart::test

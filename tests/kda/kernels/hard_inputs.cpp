@@ -117,7 +117,7 @@ void add_products(std::vector<HardEntry>& entries) {
 // Every finite f in heads from nearly no decay to more than any checkpoint has.
 Bytes gate(KernelRunner& runner, GateLaw law) {
   const std::vector<bf16> f = every_finite_bf16();
-  GateProblem p = GateProblem::random(31, static_cast<std::uint32_t>(f.size() / std::size_t{4 * 64}), 4, 64, law);
+  GateProblem p = GateProblem::random(31, static_cast<std::uint32_t>(f.size() / (std::size_t{4} * 64)), 4, 64, law);
   p.f.assign(f.begin(), f.begin() + static_cast<std::ptrdiff_t>(p.f.size()));
   p.a_log = {-6.9F, 0.0F, 2.7726F, 6.9F};
   for (std::size_t c = 0; c < p.dt_bias.size(); c += 2) p.dt_bias[c] = c % 4 == 0 ? 8.0F : -8.0F;
