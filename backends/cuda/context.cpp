@@ -6,7 +6,7 @@ namespace kdart::cuda {
 
 Context::Context(std::shared_ptr<const Library> library, CUdevice device)
     : library_(std::move(library)), device_(device) {
-  check_cuda(cu().device_primary_ctx_retain(&context_, device_), "retaining the device's primary context");
+  check_cuda(driver().device_primary_ctx_retain(&context_, device_), "retaining the device's primary context");
   retained_ = true;
 }
 
@@ -14,7 +14,7 @@ Context::Context(std::shared_ptr<const Library> library, CUdevice device, CUcont
     : library_(std::move(library)), device_(device), context_(adopted) {}
 
 Context::~Context() {
-  if (retained_) static_cast<void>(cu().device_primary_ctx_release(device_));
+  if (retained_) static_cast<void>(driver().device_primary_ctx_release(device_));
 }
 
 }  // namespace kdart::cuda

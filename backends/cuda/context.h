@@ -21,7 +21,7 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  [[nodiscard]] const Functions& cu() const noexcept { return library_->functions(); }
+  [[nodiscard]] const Functions& driver() const noexcept { return library_->functions(); }
   [[nodiscard]] const Library& library() const noexcept { return *library_; }
   [[nodiscard]] CUcontext get() const noexcept { return context_; }
   [[nodiscard]] CUdevice device() const noexcept { return device_; }
@@ -38,7 +38,7 @@ class Context {
 class Current {
  public:
   // Throws what check_cuda throws: a driver that has shut down, say.
-  explicit Current(const Context& context) : cu_(&context.cu()) {
+  explicit Current(const Context& context) : cu_(&context.driver()) {
     CUcontext before = nullptr;
     check_cuda(cu_->ctx_get_current(&before), "asking for the current context");
     if (before == context.get()) return;
@@ -61,7 +61,7 @@ class Current {
 // too, the driver has shut down or the context is lost, and there is nothing to be entered.
 class CurrentToRelease {
  public:
-  explicit CurrentToRelease(const Context& context) noexcept : cu_(&context.cu()) {
+  explicit CurrentToRelease(const Context& context) noexcept : cu_(&context.driver()) {
     CUcontext before = nullptr;
     if (cu_->ctx_get_current(&before) == CUDA_SUCCESS && before == context.get()) return;
     pushed_ =

@@ -8,12 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/common/argument.h"
+
 namespace kdart::cuda {
 
-struct CubinArgument {
-  std::uint32_t offset = 0, size = 0;
-  friend bool operator==(const CubinArgument&, const CubinArgument&) = default;
-};
+using CubinArgument = common::KernelArgument;
 
 struct CubinKernel {
   std::string symbol;

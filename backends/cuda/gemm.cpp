@@ -202,7 +202,7 @@ class CublasLtGemm::Bench final : public detail::ProductDevice {
   }
   void multiply(const detail::Product& product) override {
     const std::uint64_t native = gemm_->backend_.native_of(stream_.get(), "GemmService::prepare");
-    CudaStream& queue = CudaBackend::stream_of(native);
+    auto& queue = CudaBackend::stream_of(native);
     // What a layer has left there must not matter.
     gemm_->backend_.do_fill(workspace_, 0xFFF7A5C3U, 4, gemm_workspace_bytes / 4, native);
     const cublasStatus_t status = problem_->multiply(gemm_->handle_, candidate_,
@@ -321,7 +321,7 @@ std::unique_ptr<CublasLtGemm::Plan> CublasLtGemm::choose(const GemmShape& shape)
 void CublasLtGemm::require_context(std::string_view doing) {
   std::size_t free = 0;
   std::size_t total = 0;
-  backend_.check(backend_.cu().mem_get_info(&free, &total), doing);
+  backend_.check(backend_.driver().mem_get_info(&free, &total), doing);
 }
 
 void CublasLtGemm::fail_product(cublasStatus_t status, const GemmShape& shape) {
@@ -385,7 +385,7 @@ void CublasLtGemm::gemm_bf16(DevicePtr a, DevicePtr b, DevicePtr bias, DevicePtr
     check_operands(operands, shape);
     if (m == 0) return false;
     const Current current(*backend_.context_);
-    CudaStream& queue = CudaBackend::stream_of(native);
+    auto& queue = CudaBackend::stream_of(native);
     if (queue.capturing()) queue.capture->add(plan->name);
     const Lease problem(lt_, *plan, shape);
     const cublasStatus_t status = (*problem).multiply(handle_, plan->algorithm, operands, queue.get());

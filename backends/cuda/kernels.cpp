@@ -1,13 +1,10 @@
-#include "backends/cuda/kernels.h"
-
-#include <algorithm>
+// Images and launches: what the CUDA driver takes in its own form.
 #include <array>
 #include <cstring>
 #include <utility>
 
 #include "backends/cuda/cubin.h"
-#include "backends/cuda/device.h"
-#include "backends/cuda/errors.h"
+#include "backends/cuda/traits.h"
 #include "core/runtime/fail.h"
 #include "core/runtime/messages.h"
 
@@ -42,145 +39,17 @@ void check_capability(std::uint32_t capability, const CudaSnapshot& device, cons
   throw Error(code_of(result), text, result, name);
 }
 
-CUmodule load_module(const Functions& cu, const void* bytes, const ManifestImage& image, const CudaSnapshot& device) {
+CUmodule load_module(const Functions& driver, const void* bytes, const ManifestImage& image,
+                     const CudaSnapshot& device) {
   std::array<char, 4096> log{};
   std::array<int, 2> options{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
   CUmodule module = nullptr;
-  const CUresult result =
-      cu.module_load_data_ex(&module, bytes, static_cast<unsigned int>(options.size()), options.data(), values.data());
+  const CUresult result = driver.module_load_data_ex(&module, bytes, static_cast<unsigned int>(options.size()),
+                                                     options.data(), values.data());
   if (result != CUDA_SUCCESS) fail_load(result, image, device, log.data());
   return module;
 }
-
-int attribute(const Functions& cu, CUfunction function, int which, const std::string& kernel) {
-  int value = 0;
-  const CUresult result = cu.func_get_attribute(&value, which, function);
-  if (result != CUDA_SUCCESS) fail_cuda(result, detail::format("kernel '{}': asking for its attributes", kernel));
-  return value;
-}
-
-}  // namespace
-
-CudaKernel::CudaKernel(CudaModule& module, CUfunction function, const std::string* name)
-    : module_(&module), function_(function), name_(name) {
-  const Functions& cu = module.context().cu();
-  const auto ask = [&](int which) {
-    return static_cast<std::uint32_t>(std::max(0, attribute(cu, function, which, *name)));
-  };
-  static_shared_ = ask(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
-  max_threads_ = ask(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-  allowed_ = shared_without_optin - std::min(shared_without_optin, static_shared_);
-}
-
-void CudaKernel::raise_shared(std::uint32_t dynamic_bytes) {
-  const std::lock_guard lock(mutex_);
-  if (dynamic_bytes <= allowed_.load(std::memory_order_relaxed)) return;
-  const CUresult result = module_->context().cu().func_set_attribute(
-      function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(dynamic_bytes));
-  if (result != CUDA_SUCCESS)
-    fail_cuda(result,
-              detail::format("kernel '{}': asking for {} bytes of dynamic shared memory", *name_, dynamic_bytes));
-  allowed_.store(dynamic_bytes, std::memory_order_release);
-}
-
-CudaModule::CudaModule(const Context& context, const CudaSnapshot& device, Names& names, const ManifestImage& image,
-                       std::span<const std::byte> bytes)
-    : context_(&context), names_(&names), file_(image.file) {
-  switch (image.format) {
-    case ImageFormat::cubin: {
-      const Cubin cubin = read_cubin(bytes, file_);
-      check_capability(cubin.capability, device, file_);
-      for (const CubinKernel& kernel : cubin.kernels) stated_.emplace(kernel.symbol, kernel.arguments);
-      module_ = load_module(context.cu(), bytes.data(), image, device);
-      break;
-    }
-    case ImageFormat::ptx:
-      check_ptx(bytes, file_);
-      module_ = load_module(context.cu(), terminated(bytes).data(), image, device);
-      break;
-    default:
-      detail::fail(ErrorCode::invalid_image, "image {}: a {} image is none that CUDA loads", detail::quote(file_),
-                   to_string(image.format));
-  }
-}
-
-CudaModule::~CudaModule() {
-  static_cast<void>(context_->cu().module_unload(module_));
-}
-
-CudaKernel& CudaModule::get(const std::string& name, const std::string& symbol) {
-  const std::lock_guard lock(mutex_);
-  if (const auto known = kernels_.find(symbol); known != kernels_.end()) return *known->second;
-  CUfunction function = nullptr;
-  const CUresult result = context_->cu().module_get_function(&function, module_, symbol.c_str());
-  if (result == CUDA_ERROR_NOT_FOUND) {
-    detail::fail(ErrorCode::corrupt_image, "image {}: kernel '{}': the image has no entry point {}",
-                 detail::quote(file_), name, detail::quote(symbol));
-  }
-  if (result != CUDA_SUCCESS) fail_cuda(result, detail::format("kernel '{}': looking it up", name));
-  auto kernel = std::make_unique<CudaKernel>(*this, function, names_->keep(name));
-  return *kernels_.emplace(symbol, std::move(kernel)).first->second;
-}
-
-std::vector<CubinArgument> CudaModule::arguments(const CudaKernel& kernel, const std::string& symbol) const {
-  if (const auto stated = stated_.find(symbol); stated != stated_.end()) return stated->second;
-  std::vector<CubinArgument> found;
-  const auto ask = context_->cu().func_get_param_info;
-  if (ask == nullptr) return found;
-  for (std::size_t i = 0;; ++i) {
-    std::size_t offset = 0;
-    std::size_t size = 0;
-    const CUresult result = ask(kernel.function(), i, &offset, &size);
-    if (result == CUDA_ERROR_INVALID_VALUE) return found;  // past the last
-    if (result != CUDA_SUCCESS)
-      fail_cuda(result, detail::format("kernel '{}': asking for its arguments", *kernel.name()));
-    found.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(size)});
-  }
-}
-
-// --- the backend's kernel group ---------------------------------------------------------------------------------------
-
-GpuBackend::Native CudaBackend::do_load_image(const ManifestImage& image, std::span<const std::byte> bytes) {
-  const Current current(*context_);
-  return naming_culprits("loading an image", [&] {
-    return parts_->modules.insert(
-        std::make_shared<CudaModule>(*context_, parts_->snapshot, parts_->names, image, bytes));
-  });
-}
-
-GpuBackend::KernelLoad CudaBackend::do_get_kernel(Native module, const ImageKernel& kernel, const ContractKernel&) {
-  const Current current(*context_);
-  auto& image = *detail::object_at<CudaModule>(module);
-  return naming_culprits("looking up a kernel", [&] {
-    CudaKernel& found = image.get(kernel.name, kernel.symbol);
-    KernelLoad load;
-    load.kernel = detail::native_of(&found);
-    load.max_threads = found.max_threads();
-    load.static_shared_bytes = found.static_shared_bytes();
-    for (const CubinArgument& argument : image.arguments(found, kernel.symbol))
-      load.arguments.push_back({argument.offset, argument.size});
-    return load;
-  });
-}
-
-void CudaBackend::do_unload_image(Native module) {
-  const Current current(*context_);
-  try {
-    wait_for_all();
-  } catch (const Error& error) {
-    if (!is_sticky(error.code())) throw;
-    set_sticky(error);
-  }
-  parts_->modules.remove(module);
-}
-
-void CudaBackend::do_prepare(Native kernel, Dim3, std::uint32_t shared_bytes) {
-  const Current current(*context_);
-  naming_culprits("preparing a kernel", [&] { detail::object_at<CudaKernel>(kernel)->allow_shared(shared_bytes); });
-}
-
-namespace {
 
 // What a record asks beyond grid, block and arguments.
 std::uint32_t fill_attributes(const LaunchAttributes& wanted, std::array<CUlaunchAttribute, 2>& attributes) {
@@ -198,8 +67,8 @@ std::uint32_t fill_attributes(const LaunchAttributes& wanted, std::array<CUlaunc
   return count;
 }
 
-CUresult launch_with_attributes(const Functions& cu, CUfunction function, const LaunchRecord& record, CUstream stream,
-                                void** arguments) {
+CUresult launch_with_attributes(const Functions& driver, CUfunction function, const LaunchRecord& record,
+                                CUstream stream, void** arguments) {
   std::array<CUlaunchAttribute, 2> attributes{};
   CUlaunchConfig config{};
   config.gridDimX = record.grid.x;
@@ -212,34 +81,57 @@ CUresult launch_with_attributes(const Functions& cu, CUfunction function, const 
   config.hStream = stream;
   config.numAttrs = fill_attributes(record.attributes, attributes);
   config.attrs = attributes.data();
-  return cu.launch_kernel_ex(&config, function, nullptr, arguments);
+  return driver.launch_kernel_ex(&config, function, nullptr, arguments);
 }
 
 }  // namespace
 
-void CudaBackend::do_launch(Native kernel, const LaunchRecord& record, Native stream) {
-  const Current current(*context_);
-  CudaKernel& target = *detail::object_at<CudaKernel>(kernel);
-  CudaStream& queue = stream_of(stream);
-  if (queue.capturing()) {
-    queue.capture->add(target);
-  } else if (options().synchronous_launches) {
-    wait_for_all();  // a fault that comes now is this launch's
+common::LoadedImage<CudaApi> CudaApi::load(const Context& context, const Snapshot& device, const ManifestImage& image,
+                                           std::span<const std::byte> bytes) {
+  common::LoadedImage<CudaApi> loaded;
+  switch (image.format) {
+    case ImageFormat::cubin: {
+      const Cubin cubin = read_cubin(bytes, image.file);
+      check_capability(cubin.capability, device, image.file);
+      for (const CubinKernel& kernel : cubin.kernels) loaded.stated.emplace(kernel.symbol, kernel.arguments);
+      loaded.module = load_module(context.driver(), bytes.data(), image, device);
+      break;
+    }
+    case ImageFormat::ptx:
+      check_ptx(bytes, image.file);
+      loaded.module = load_module(context.driver(), terminated(bytes).data(), image, device);
+      break;
+    default:
+      detail::fail(ErrorCode::invalid_image, "image {}: a {} image is none that CUDA loads", detail::quote(image.file),
+                   to_string(image.format));
   }
-  naming_culprits("preparing a kernel", [&] { target.allow_shared(record.shared_bytes); });
+  return loaded;
+}
 
+std::vector<common::KernelArgument> CudaApi::arguments(const Functions& driver, Function function,
+                                                       const std::string& kernel) {
+  std::vector<common::KernelArgument> found;
+  const auto ask = driver.func_get_param_info;
+  if (ask == nullptr) return found;
+  for (std::size_t i = 0;; ++i) {
+    std::size_t offset = 0;
+    std::size_t size = 0;
+    const CUresult result = ask(function, i, &offset, &size);
+    if (result == CUDA_ERROR_INVALID_VALUE) return found;  // past the last
+    if (result != CUDA_SUCCESS) fail_cuda(result, detail::format("kernel '{}': asking for its arguments", kernel));
+    found.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(size)});
+  }
+}
+
+CUresult CudaApi::launch(const Functions& driver, Function function, const LaunchRecord& record, Stream stream) {
   std::size_t bytes = record.argument_bytes;
   std::array<void*, 5> packed{CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(record.arguments.data()),
                               CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
   void** arguments = bytes == 0 ? nullptr : packed.data();
   const bool plain = record.attributes.cluster == Dim3{1, 1, 1} && !record.attributes.dependent;
-  const CUresult result =
-      plain ? cu().launch_kernel(target.function(), record.grid.x, record.grid.y, record.grid.z, record.block.x,
-                                 record.block.y, record.block.z, record.shared_bytes, queue.get(), nullptr, arguments)
-            : launch_with_attributes(cu(), target.function(), record, queue.get(), arguments);
-  if (result != CUDA_SUCCESS) [[unlikely]]
-    fail(result, detail::format("launching kernel '{}'", *target.name()));
-  queue.launched.add(target.name());
+  return plain ? driver.launch_kernel(function, record.grid.x, record.grid.y, record.grid.z, record.block.x,
+                                      record.block.y, record.block.z, record.shared_bytes, stream, nullptr, arguments)
+               : launch_with_attributes(driver, function, record, stream, arguments);
 }
 
 }  // namespace kdart::cuda

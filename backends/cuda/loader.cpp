@@ -1,28 +1,14 @@
 #include "backends/cuda/loader.h"
 
-#include <atomic>
-#include <utility>
-
+#include "backends/common/started.h"
 #include "backends/cuda/errors.h"
-#include "core/runtime/backend_state.h"
 #include "core/runtime/fail.h"
 #include "core/runtime/messages.h"
 
 namespace kdart::cuda {
 namespace {
 
-constexpr std::int64_t never = -1;
-
-// fork_count() when this process started the driver first.
-std::atomic<std::int64_t> started{never};
-
-void refuse_after_fork() {
-  const std::int64_t at = started.load();
-  if (at == never || at == static_cast<std::int64_t>(detail::fork_count())) return;
-  detail::fail(ErrorCode::forked_process,
-               "this process is a fork of one that has used the CUDA driver, which does not work in a child: open the "
-               "device in the parent, or start the child with exec");
-}
+common::Started started;
 
 // "CUDA 12.4"
 std::string version_text(int version) {
@@ -58,7 +44,7 @@ std::string version_text(int version) {
 }  // namespace
 
 std::shared_ptr<const Library> Library::open(const OpenOptions& options) {
-  refuse_after_fork();
+  started.refuse_after_fork("the CUDA driver");
   return std::shared_ptr<const Library>(new Library(options));
 }
 
@@ -70,7 +56,7 @@ Library::Library(const OpenOptions& options)
                 .instead = options.driver_names}) {
   std::string missing;
 #define KDART_CUDA_LOAD(member, symbol_name, parameters) \
-  functions_.member = reinterpret_cast<CUresult(*) parameters>(library_.symbol(symbol_name));
+  functions_.member = reinterpret_cast<decltype(functions_.member)>(library_.symbol(symbol_name));
 #define KDART_CUDA_NEED(member, symbol_name, parameters) \
   KDART_CUDA_LOAD(member, symbol_name, parameters)       \
   if (functions_.member == nullptr && missing.empty()) missing = (symbol_name);
@@ -89,8 +75,7 @@ Library::Library(const OpenOptions& options)
   // A stub does not say its version, a driver that has started does.
   if (cuda_version_ == 0)
     check_cuda(functions_.driver_get_version(&cuda_version_), "asking for the CUDA driver's version");
-  std::int64_t expected = never;
-  started.compare_exchange_strong(expected, static_cast<std::int64_t>(detail::fork_count()));
+  started.note();
 }
 
 }  // namespace kdart::cuda

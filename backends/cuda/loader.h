@@ -15,8 +15,8 @@ namespace kdart::cuda {
 class Library {
  public:
   // Throws Error: driver_missing (nothing could be opened; or it is the toolkit's stub library, in which every call answers
-  // 34), driver_too_old (names the first entry point that is absent, and the version), no_device (cuInit found none, or the
-  // machine's driver and its library do not fit), forked_process (a parent of this process started the driver: it cannot be
+  // 34), driver_too_old (names the first entry point that is absent, and the version; or the kernel's module and the library
+  // do not fit), no_device (cuInit found none), forked_process (a parent of this process started the driver: it cannot be
   // started again in a child).
   [[nodiscard]] static std::shared_ptr<const Library> open(const OpenOptions& options);
 

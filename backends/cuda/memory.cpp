@@ -1,54 +1,36 @@
-#include "backends/cuda/memory.h"
-
-#include "backends/cuda/errors.h"
+// Memory: what the CUDA driver takes in its own form.
+#include "backends/cuda/traits.h"
 
 namespace kdart::cuda {
 
-DeviceMemory::DeviceMemory(const Context& context, bool pools) : context_(&context) {
-  if (!pools) return;
+CUmemPoolProps CudaApi::pool_properties(const Context& context) noexcept {
   CUmemPoolProps props{};
   props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   props.location = {CU_MEM_LOCATION_TYPE_DEVICE, context.device()};
-  check_cuda(context.cu().mem_pool_create(&pool_, &props), "creating a memory pool");
-  // Without it every wait would give what lies free back to the system, and every allocation fetch it again.
-  std::uint64_t keep_all = ~std::uint64_t{0};
-  const CUresult result = context.cu().mem_pool_set_attribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep_all);
-  if (result == CUDA_SUCCESS) return;
-  static_cast<void>(context.cu().mem_pool_destroy(pool_));
-  fail_cuda(result, "setting up a memory pool");
+  return props;
 }
 
-DeviceMemory::~DeviceMemory() {
-  if (pool_ != nullptr) static_cast<void>(context_->cu().mem_pool_destroy(pool_));
-}
-
-CUresult DeviceMemory::allocate(CUdeviceptr& memory, std::uint64_t bytes, CUstream stream) const {
-  if (pool_ != nullptr) return context_->cu().mem_alloc_from_pool_async(&memory, bytes, pool_, stream);
-  return context_->cu().mem_alloc(&memory, bytes);
-}
-
-CUresult DeviceMemory::release(CUdeviceptr memory, CUstream stream) const {
-  if (pool_ != nullptr) return context_->cu().mem_free_async(memory, stream);
-  const CUresult result = context_->cu().stream_synchronize(stream);
-  return result == CUDA_SUCCESS ? context_->cu().mem_free(memory) : result;
-}
-
-void DeviceMemory::trim() const noexcept {
-  if (pool_ != nullptr) static_cast<void>(context_->cu().mem_pool_trim_to(pool_, 0));
-}
-
-MemoryInfo DeviceMemory::info() const {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  check_cuda(context_->cu().mem_get_info(&free, &total), "asking for free memory");
-  std::uint64_t reserved = 0;
-  std::uint64_t used = 0;
-  if (pool_ != nullptr) {
-    const auto ask = context_->cu().mem_pool_get_attribute;
-    check_cuda(ask(pool_, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved), "asking what a memory pool holds");
-    check_cuda(ask(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used), "asking what a memory pool holds");
+bool CudaApi::reads_late(const Functions& driver, const Snapshot& device, const void* memory, std::uint64_t bytes) {
+  if (device.host_page_tables) return true;
+  const auto first = reinterpret_cast<CUdeviceptr>(memory);
+  for (const CUdeviceptr address : {first, first + (bytes - 1)}) {
+    int type = 0;
+    if (driver.pointer_get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS) return true;
   }
-  return {.free = free + (reserved > used ? reserved - used : 0), .total = total};
+  return false;
+}
+
+CUresult CudaApi::copy_2d(const Functions& driver, Address dst, std::uint64_t dst_pitch, Address src,
+                          std::uint64_t src_pitch, std::uint64_t width, std::uint64_t height, Stream stream) {
+  CUDA_MEMCPY2D copy{};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcDevice = src;
+  copy.srcPitch = src_pitch;
+  copy.dstDevice = dst;
+  copy.dstPitch = dst_pitch;
+  copy.WidthInBytes = width;
+  copy.Height = height;
+  return driver.memcpy_2d_async(&copy, stream);
 }
 
 }  // namespace kdart::cuda

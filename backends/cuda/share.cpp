@@ -1,4 +1,4 @@
-// What belongs to the caller: memory that it imports, and contexts and streams that it made.
+// What belongs to the caller: contexts and streams that it made.
 #include <algorithm>
 
 #include "backends/cuda/device.h"
@@ -21,20 +21,9 @@ bool is_special(const void* stream) noexcept {
 
 }  // namespace
 
-// Kernels and copies take any address of the context.
-DevicePtr CudaBackend::do_import_memory(std::uint64_t native, std::uint64_t) {
-  return DevicePtr(native);
-}
-
-// The caller may free its memory next, so nothing given to a stream may still use it.
-void CudaBackend::do_release_import(DevicePtr) {
-  const Current current(*context_);
-  wait_for_all();
-}
-
 void CudaBackend::require_own(CUstream stream) const {
   CUcontext owner = nullptr;
-  const CUresult result = cu().stream_get_ctx(stream, &owner);
+  const CUresult result = driver().stream_get_ctx(stream, &owner);
   const bool unknown = result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT;
   if (unknown || (result == CUDA_SUCCESS && owner != context_->get()))
     detail::fail(ErrorCode::invalid_argument, "adopt_stream: the CUstream is none of the context of {}", info().id);
@@ -46,13 +35,7 @@ Stream CudaBackend::adopt_stream(void* stream) {
     const Current current(*context_);
     const auto adopted = static_cast<CUstream>(stream);
     if (!is_special(stream)) require_own(adopted);
-    const Native native = parts_->streams.insert(std::make_shared<CudaStream>(*context_, adopted));
-    try {
-      return insert_stream(native);
-    } catch (...) {
-      parts_->streams.remove(native);
-      throw;
-    }
+    return insert_adopted(adopted);
   });
 }
 
@@ -65,7 +48,7 @@ void* CudaBackend::native_context() const noexcept {
 }
 
 void* CudaBackend::native_kernel(KernelHandle kernel) const {
-  return detail::object_at<CudaKernel>(native_of(kernel, "native_kernel"))->function();
+  return detail::object_at<Kernel>(native_of(kernel, "native_kernel"))->function();
 }
 
 }  // namespace cuda

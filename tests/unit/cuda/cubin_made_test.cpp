@@ -264,4 +264,29 @@ TEST_CASE("made attributes that do not add up are refused by their message", "[c
   CHECK(attributes([](Bytes& b) { b.clear(); }).empty());  // a kernel without arguments
 }
 
+TEST_CASE("made parts that lie over one another are refused", "[cuda][cubin][no-device]") {
+  CHECK(spoiled([](MadeCubin& c) { c.sections.push_back(c.section(".nv.info.scale")); }) ==
+        "it describes kernel 'scale' twice");
+  CHECK(spoiled([](MadeCubin& c) {
+          c.section(".symtab").bytes.resize(24'000);
+          c.add(".symtab2", SHT_SYMTAB, {});
+          c.add(".symtab3", SHT_SYMTAB, {});
+          for (const std::string_view again : {".symtab2", ".symtab3"}) {
+            c.section(again).header = c.section(".symtab").header;
+            c.section(again).header.sh_offset = sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr);
+            c.section(again).header.sh_size = 24'000;
+          }
+        }) == "its tables of symbols lie over one another");
+  CHECK(spoiled([](MadeCubin& c) {
+          // Attributes without a value, and two more kernels that have most of the same ones.
+          c.section(".nv.info.scale").bytes = Bytes(40'000, std::byte{1});
+          for (const std::string name : {"again", "more"}) {
+            c.add(".text." + name, SHT_PROGBITS, Bytes(4));
+            c.add(".nv.info." + name, 0x70000000, {});
+            c.sections.back().header.sh_offset = 2'000;
+            c.sections.back().header.sh_size = 36'000;
+          }
+        }) == "its attributes lie over one another");
+}
+
 }  // namespace kdart::test

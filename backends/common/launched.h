@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace kdart::cuda {
+namespace kdart::common {
 
 // Names that live as long as the device: what is under way outlives the sets that it came from.
 class Names {
@@ -54,4 +54,4 @@ class Launched {
 // none. `lists` are the streams'.
 [[nodiscard]] std::string suspects(const std::vector<const Launched*>& lists);
 
-}  // namespace kdart::cuda
+}  // namespace kdart::common

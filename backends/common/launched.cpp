@@ -1,11 +1,11 @@
-#include "backends/cuda/launched.h"
+#include "backends/common/launched.h"
 
 #include <algorithm>
 
 #include "core/runtime/format.h"
 #include "core/runtime/messages.h"
 
-namespace kdart::cuda {
+namespace kdart::common {
 namespace {
 
 void add_once(std::vector<std::string_view>& names, std::string_view name) {
@@ -42,4 +42,4 @@ std::string suspects(const std::vector<const Launched*>& lists) {
                         forgotten ? " or of those launched before them" : "");
 }
 
-}  // namespace kdart::cuda
+}  // namespace kdart::common

@@ -1,15 +1,15 @@
 // Which kernels a fault is put down to.
-#include "backends/cuda/launched.h"
+#include "backends/common/launched.h"
 
 #include <catch2/catch_test_macros.hpp>
 
 namespace kdart::test {
 
-using cuda::Launched;
-using cuda::suspects;
+using common::Launched;
+using common::suspects;
 using Names = std::vector<std::string_view>;
 
-TEST_CASE("cuda: a stream's last launches are known by name, oldest first", "[cuda][no-device]") {
+TEST_CASE("a stream's last launches are known by name, oldest first", "[launched][no-device]") {
   const std::string a = "a", b = "b", c = "c";
   Launched launched;
   CHECK(launched.names().empty());
@@ -24,7 +24,7 @@ TEST_CASE("cuda: a stream's last launches are known by name, oldest first", "[cu
   CHECK(launched.names() == Names{"c", "a"});
 }
 
-TEST_CASE("cuda: launches that came while a stream was waited for stay", "[cuda][no-device]") {
+TEST_CASE("launches that came while a stream was waited for stay", "[launched][no-device]") {
   const std::string a = "a", b = "b";
   Launched launched;
   launched.add(&a);
@@ -38,7 +38,7 @@ TEST_CASE("cuda: launches that came while a stream was waited for stay", "[cuda]
   CHECK(launched.names() == Names{"b"});
 }
 
-TEST_CASE("cuda: suspects are named as surely as they are known", "[cuda][no-device]") {
+TEST_CASE("suspects are named as surely as they are known", "[launched][no-device]") {
   const std::string a = "a", b = "b";
   Launched first;
   Launched second;
@@ -54,7 +54,7 @@ TEST_CASE("cuda: suspects are named as surely as they are known", "[cuda][no-dev
   CHECK(suspects({&first, &second}) == "one of the kernels 'a', 'b' or of those launched before them");
 }
 
-TEST_CASE("cuda: a kernel that is launched over and over is not the only suspect", "[cuda][no-device]") {
+TEST_CASE("a kernel that is launched over and over is not the only suspect", "[launched][no-device]") {
   const std::string a = "a", b = "b";
   Launched launched;
   launched.add(&b);
@@ -62,8 +62,8 @@ TEST_CASE("cuda: a kernel that is launched over and over is not the only suspect
   CHECK(suspects({&launched}).find("launched before") != std::string::npos);
 }
 
-TEST_CASE("cuda: names last as long as the device", "[cuda][no-device]") {
-  cuda::Names names;
+TEST_CASE("names last as long as the device", "[launched][no-device]") {
+  common::Names names;
   const std::string* first = names.keep("scale");
   for (int i = 0; i < 100; ++i) static_cast<void>(names.keep(std::to_string(i)));
   CHECK(names.keep("scale") == first);
