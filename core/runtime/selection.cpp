@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <span>
 #include <utility>
 
+#include "core/runtime/amd_target.h"
 #include "core/runtime/fail.h"
 #include "core/runtime/messages.h"
 #include "core/runtime/ptx_isa.h"
@@ -143,79 +143,12 @@ Verdict judge_nvidia(const DeviceFacts& facts, const ManifestImage& image) {
 
 // --- AMD: "gfx942:sramecc+:xnack-", "gfx9-4-generic"
 
-struct AmdTarget {
-  std::string_view processor;
-  char sramecc = 0, xnack = 0;  // '+', '-', or 0 where not stated
-  [[nodiscard]] std::uint64_t stated() const { return (sramecc != 0 ? 1U : 0U) + (xnack != 0 ? 1U : 0U); }
-};
-
-std::optional<AmdTarget> parse_amd(std::string_view target) {
-  AmdTarget amd;
-  std::size_t colon = target.find(':');
-  amd.processor = target.substr(0, colon);
-  if (!amd.processor.starts_with("gfx") || amd.processor.size() == 3) return std::nullopt;
-  while (colon != std::string_view::npos) {
-    target.remove_prefix(colon + 1);
-    colon = target.find(':');
-    const std::string_view feature = target.substr(0, colon);
-    if (feature.empty() || (feature.back() != '+' && feature.back() != '-')) return std::nullopt;
-    const std::string_view name = feature.substr(0, feature.size() - 1);
-    char* setting = name == "sramecc" ? &amd.sramecc : name == "xnack" ? &amd.xnack : nullptr;
-    if (setting == nullptr || *setting != 0) return std::nullopt;  // unknown, or stated twice
-    *setting = feature.back();
-  }
-  return amd;
-}
-
-struct GenericTarget {
-  std::string_view name;
-  std::span<const std::string_view> processors;
-};
-
-// LLVM's list of generic code object targets (User Guide for AMDGPU Backend).
-constexpr std::array<std::string_view, 6> gfx9{"gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"};
-constexpr std::array<std::string_view, 4> gfx9_4{"gfx940", "gfx941", "gfx942", "gfx950"};
-constexpr std::array<std::string_view, 4> gfx10_1{"gfx1010", "gfx1011", "gfx1012", "gfx1013"};
-constexpr std::array<std::string_view, 7> gfx10_3{"gfx1030", "gfx1031", "gfx1032", "gfx1033",
-                                                  "gfx1034", "gfx1035", "gfx1036"};
-constexpr std::array<std::string_view, 8> gfx11{"gfx1100", "gfx1101", "gfx1102", "gfx1103",
-                                                "gfx1150", "gfx1151", "gfx1152", "gfx1153"};
-constexpr std::array<std::string_view, 2> gfx12{"gfx1200", "gfx1201"};
-constexpr std::array<GenericTarget, 6> generic_targets{{{"gfx9-generic", gfx9},
-                                                        {"gfx9-4-generic", gfx9_4},
-                                                        {"gfx10-1-generic", gfx10_1},
-                                                        {"gfx10-3-generic", gfx10_3},
-                                                        {"gfx11-generic", gfx11},
-                                                        {"gfx12-generic", gfx12}}};
-
-bool covers(std::string_view generic, std::string_view processor) {
-  return std::any_of(generic_targets.begin(), generic_targets.end(), [&](const GenericTarget& target) {
-    return target.name == generic &&
-           std::find(target.processors.begin(), target.processors.end(), processor) != target.processors.end();
-  });
-}
-
 Verdict judge_amd(const DeviceFacts& facts, const ManifestImage& image) {
   if (image.format != ImageFormat::code_object) {
     return rejected("a {} image is none that an AMD GPU runs", to_string(image.format));
   }
-  const auto device = parse_amd(facts.target);
-  if (!device) return rejected("the device's target {} is no AMD target", quote(facts.target));
-  const auto wanted = parse_amd(image.target);
-  if (!wanted) return rejected("its target {} is no AMD target", quote(image.target));
-  const bool generic = wanted->processor.ends_with("-generic");
-  if (generic ? !covers(wanted->processor, device->processor) : wanted->processor != device->processor) {
-    return rejected("it is for {}, and the device is {}", wanted->processor, device->processor);
-  }
-  const auto setting = [](char c) { return c == '+' ? "on" : c == '-' ? "off" : "absent"; };
-  if (wanted->xnack != 0 && wanted->xnack != device->xnack) {
-    return rejected("it needs xnack {}, which is {} on the device", setting(wanted->xnack), setting(device->xnack));
-  }
-  if (wanted->sramecc != 0 && wanted->sramecc != device->sramecc) {
-    return rejected("it needs sramecc {}, which is {} on the device", setting(wanted->sramecc),
-                    setting(device->sramecc));
-  }
-  return {{generic ? 0U : 1U, wanted->stated(), 0}, {}};
+  detail::AmdFit fit = detail::fit_amd_target(image.target, facts.target);
+  return {{fit.rank[0], fit.rank[1], 0}, std::move(fit.reason)};
 }
 
 // --- SPIR-V: "spv1.5"

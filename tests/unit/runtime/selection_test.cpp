@@ -173,7 +173,9 @@ TEST_CASE("AMD images: same processor, xnack and sramecc unstated or equal", "[r
                {"gfx90a:sramecc+:xnack-", {"gfx9-generic"}, ""},
                {"gfx1036", {"gfx10-3-generic", "gfx10-1-generic"}, "gfx10-3-generic"},
                {"gfx1150", {"gfx11-generic"}, "gfx11-generic"},
-               {"gfx1201", {"gfx12-generic"}, "gfx12-generic"},
+               {"gfx1201", {"gfx12-5-generic", "gfx12-generic"}, "gfx12-generic"},
+               {"gfx1250", {"gfx12-generic", "gfx12-5-generic"}, "gfx12-5-generic"},
+               {"gfx94 2", {"gfx94 2"}, ""},
                {"gfx942", {"gfx", "gfx942:", "gfx942:xnack", "gfx942:tgsplit+", "gfx942:xnack+:xnack+", "942"}, ""},
                {"sm_90", {"gfx942"}, ""}});
 }
