@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/simt/math.h"
+#include "kernels/simt/placement.h"
 
 namespace kdart_simt {
 
@@ -22,6 +23,10 @@ KDART_DEVICE ChunkRows chunk_rows(u64 index, u32 chunk, u32 tokens, u64 stride) 
   const u64 first = index * chunk;
   const u64 left = tokens - first;
   return {first, left < chunk ? static_cast<u32>(left) : chunk, stride};
+}
+
+KDART_DEVICE ChunkRows afresh(const ChunkRows& rows) {
+  return {afresh(rows.first), afresh(rows.valid), afresh(rows.stride)};
 }
 
 // sum_c a_c b_c exp(ga_c - gb_c), c ascending. Eight terms at a time, so that host compilers vectorise all but the adds.
@@ -42,12 +47,14 @@ KDART_DEVICE float decayed_dot(const float* a, const float* b, const float* ga, 
 template <u32 C, class RightSide>
 KDART_DEVICE void substitute(const float* a, RightSide right_side, float* out, u32 stride) {
   float x[C];
+  const float* rows = shared_in_thread(a);
+  const u32 pitch = afresh(stride);
   KDART_UNROLL
   for (u32 i = 0; i < C; ++i) {
     x[i] = right_side(i);
     KDART_UNROLL
-    for (u32 j = 0; j < i; ++j) x[i] = x[i] + a[i * C + j] * x[j];
-    out[i * stride] = x[i];
+    for (u32 j = 0; j < i; ++j) x[i] = x[i] + rows[i * C + j] * x[j];
+    out[i * pitch] = x[i];
     KDART_SCHEDULING_FENCE();
   }
 }
@@ -71,11 +78,13 @@ KDART_DEVICE void prepare_chunk(const Block& block, const PrepareChunk& at, cons
   float* beta_rows = a + C * C;         // [C]
   block.barrier();                      // the previous chunk's values are read
   KDART_FOR_THREADS(c, key_dim) {
+    const ChunkRows rows = afresh(keys);
+    const u32 pitch = afresh(key_dim);
     float sum = 0.0f;
     for (u32 i = 0; i < C; ++i) {
-      sum = sum + (i < keys.valid ? at.gate[keys.at(i) + c] : 0.0f);
-      cumulative[i * key_dim + c] = sum;
-      at.gc[i * key_dim + c] = sum;
+      sum = sum + (i < rows.valid ? at.gate[rows.at(i) + c] : 0.0f);
+      cumulative[i * pitch + c] = sum;
+      at.gc[i * pitch + c] = sum;
     }
   }
   KDART_FOR_THREADS(i, C) beta_rows[i] = i < betas.valid ? at.beta[betas.at(i)] : 0.0f;
@@ -92,12 +101,17 @@ KDART_DEVICE void prepare_chunk(const Block& block, const PrepareChunk& at, cons
   }
   block.barrier();
   KDART_FOR_THREADS(c, value_dim) {
-    const auto beta_v = [&](u32 i) { return i < values.valid ? beta_rows[i] * at.v[values.at(i) + c] : 0.0f; };
+    const ChunkRows rows = afresh(values);
+    const float* betas_here = shared_in_thread(beta_rows);
+    const auto beta_v = [&](u32 i) { return i < rows.valid ? betas_here[i] * at.v[rows.at(i) + c] : 0.0f; };
     substitute<C>(a, beta_v, at.u + c, value_dim);
   }
   KDART_FOR_THREADS(c, key_dim) {
+    const ChunkRows rows = afresh(keys);
+    const u32 pitch = afresh(key_dim);
+    const float* betas_here = shared_in_thread(beta_rows);
     const auto beta_k = [&](u32 i) {
-      return i < keys.valid ? beta_rows[i] * (at.k[keys.at(i) + c] * exp(cumulative[i * key_dim + c])) : 0.0f;
+      return i < rows.valid ? betas_here[i] * (at.k[rows.at(i) + c] * exp(cumulative[i * pitch + c])) : 0.0f;
     };
     substitute<C>(a, beta_k, at.w + c, key_dim);
   }
@@ -106,6 +120,8 @@ KDART_DEVICE void prepare_chunk(const Block& block, const PrepareChunk& at, cons
 KDART_KERNEL(chunk_prepare) {
   KDART_BLOCK(block);
   const u32 chunks = ceil_div(tokens, chunk);
+  const PrepareChunk all = {in_thread(k),  in_thread(v), in_thread(gate), in_thread(beta),
+                            in_thread(gc), in_thread(u), in_thread(w)};
   KDART_FOR_BLOCKS(h, y, value_heads) {
     const u64 key_head = key_head_of(h, key_heads, value_heads);
     KDART_FOR_BLOCKS(n, x, chunks) {
@@ -113,12 +129,14 @@ KDART_KERNEL(chunk_prepare) {
       const ChunkRows values = chunk_rows(n, chunk, tokens, static_cast<u64>(value_heads) * value_dim);
       const ChunkRows betas = chunk_rows(n, chunk, tokens, value_heads);
       const u64 tile = (h * chunks + n) * chunk;
-      const PrepareChunk at = {k + key_head * key_dim, v + h * value_dim,    gate + key_head * key_dim, beta + h,
-                               gc + tile * key_dim,    u + tile * value_dim, w + tile * key_dim};
+      const PrepareChunk at = {
+          all.k + key_head * key_dim, all.v + h * value_dim,    all.gate + key_head * key_dim, all.beta + h,
+          all.gc + tile * key_dim,    all.u + tile * value_dim, all.w + tile * key_dim};
+      const u32 keys_wide = afresh(key_dim), values_wide = afresh(value_dim);
       if (chunk == 16) {
-        prepare_chunk<16>(block, at, keys, values, betas, key_dim, value_dim);
+        prepare_chunk<16>(block, at, keys, values, betas, keys_wide, values_wide);
       } else {
-        prepare_chunk<32>(block, at, keys, values, betas, key_dim, value_dim);
+        prepare_chunk<32>(block, at, keys, values, betas, keys_wide, values_wide);
       }
     }
   }
@@ -147,9 +165,11 @@ KDART_DEVICE void scan_chunk(const Block& block, const ScanChunk& at, float* sta
 
   block.barrier();  // the previous chunk's values are read
   KDART_FOR_THREADS(c, key_dim) {
+    const ChunkRows rows = afresh(at.keys);
+    const u32 pitch = afresh(key_dim);
     for (u32 i = 0; i < C; ++i) {
-      first[c * C + i] = i < valid ? at.q[at.keys.at(i) + c] * exp(at.gc[i * key_dim + c]) : 0.0f;
-      second[c * C + i] = at.w[i * key_dim + c];
+      first[c * C + i] = i < rows.valid ? at.q[rows.at(i) + c] * exp(at.gc[i * pitch + c]) : 0.0f;
+      second[c * C + i] = at.w[i * pitch + c];
     }
   }
   KDART_FOR_THREADS(pair, C * (C + 1) / 2) {
@@ -165,6 +185,8 @@ KDART_DEVICE void scan_chunk(const Block& block, const ScanChunk& at, float* sta
 
   float v_new[C] = {};  // v' of this column
   if (column < value_dim) {
+    const ChunkRows rows = afresh(at.values);
+    const u32 pitch = afresh(value_dim);
     Lanes<C> from_w, from_q;
     from_w.clear();
     from_q.clear();
@@ -174,14 +196,15 @@ KDART_DEVICE void scan_chunk(const Block& block, const ScanChunk& at, float* sta
       from_q.multiply_add(first + c * C, s);
     }
     KDART_UNROLL
-    for (u32 i = 0; i < C; ++i) v_new[i] = at.u[i * value_dim + column] - from_w.get(i);
+    for (u32 i = 0; i < C; ++i) v_new[i] = at.u[i * pitch + column] - from_w.get(i);
     KDART_UNROLL
     for (u32 i = 0; i < C; ++i) {
+      const float* row = shared_in_thread(p + i * C);
       float inside = 0.0f;
       KDART_UNROLL
-      for (u32 j = 0; j <= i; ++j) inside = inside + p[i * C + j] * v_new[j];
-      if (i < valid) {
-        at.out[at.values.at(i) + column] = scale * (from_q.get(i) + inside);
+      for (u32 j = 0; j <= i; ++j) inside = inside + row[j] * v_new[j];
+      if (i < rows.valid) {
+        at.out[rows.at(i) + column] = scale * (from_q.get(i) + inside);
       }
     }
   }
@@ -190,8 +213,10 @@ KDART_DEVICE void scan_chunk(const Block& block, const ScanChunk& at, float* sta
   const float* last = at.gc + (C - 1) * key_dim;
   KDART_FOR_THREADS(c, key_dim) {
     first[c] = exp(last[c]);
+    const ChunkRows rows = afresh(at.keys);
+    const u32 pitch = afresh(key_dim);
     for (u32 i = 0; i < C; ++i) {
-      second[c * C + i] = i < valid ? at.k[at.keys.at(i) + c] * exp(last[c] - at.gc[i * key_dim + c]) : 0.0f;
+      second[c * C + i] = i < rows.valid ? at.k[rows.at(i) + c] * exp(last[c] - at.gc[i * pitch + c]) : 0.0f;
     }
   }
   block.barrier();
@@ -211,19 +236,20 @@ KDART_KERNEL(chunk_scan) {
     const u64 key_head = key_head_of(h, key_heads, value_heads);
     for (u64 n = 0; n < chunks; ++n) {
       const u64 tile = (h * chunks + n) * chunk;
-      const ScanChunk at = {q + key_head * key_dim,
-                            k + key_head * key_dim,
-                            gc + tile * key_dim,
-                            u + tile * value_dim,
-                            w + tile * key_dim,
-                            out + h * value_dim,
+      const ScanChunk at = {in_thread(q + key_head * key_dim),
+                            in_thread(k + key_head * key_dim),
+                            in_thread(gc + tile * key_dim),
+                            in_thread(u + tile * value_dim),
+                            in_thread(w + tile * key_dim),
+                            in_thread(out + h * value_dim),
                             chunk_rows(n, chunk, tokens, static_cast<u64>(key_heads) * key_dim),
                             chunk_rows(n, chunk, tokens, static_cast<u64>(value_heads) * value_dim)};
-      float* matrix = state + h * key_dim * value_dim;
+      float* matrix = in_thread(state + h * key_dim * value_dim);
+      const u32 keys_wide = afresh(key_dim), values_wide = afresh(value_dim);
       if (chunk == 16) {
-        scan_chunk<16>(block, at, matrix, key_dim, value_dim, scale);
+        scan_chunk<16>(block, at, matrix, keys_wide, values_wide, scale);
       } else {
-        scan_chunk<32>(block, at, matrix, key_dim, value_dim, scale);
+        scan_chunk<32>(block, at, matrix, keys_wide, values_wide, scale);
       }
     }
   }

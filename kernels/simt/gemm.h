@@ -4,7 +4,7 @@
 // leaving out an empty one makes no difference.
 #pragma once
 
-#include "kernels/simt/dialect.h"
+#include "kernels/simt/placement.h"
 
 namespace kdart_simt {
 
@@ -42,12 +42,14 @@ KDART_DEVICE void sum_partial(float (&sums)[rows][outputs], u32 l, const kdart_b
     KDART_UNROLL
     for (u32 r = 0; r < rows; ++r) {
       if (r >= row_count) continue;
-      const Eight inputs = load_eight(a + static_cast<u64>(r) * lda + at);
+      const Eight inputs = load_eight(a + static_cast<u64>(r) * afresh(lda) + at);
       KDART_UNROLL
       for (u32 e = 0; e < 8; ++e) {
         KDART_UNROLL
         for (u32 o = 0; o < outputs; ++o) sums[r][o] = sums[r][o] + inputs.x[e] * weights[o].x[e];
       }
+      KDART_UNROLL
+      for (u32 o = 0; o < outputs; ++o) settle(sums[r][o]);
     }
   }
 }
@@ -195,8 +197,9 @@ KDART_KERNEL(dense_gemm_bf16) {
         for (u32 g = 0; g < gemm_stage && visit.leaf < partial_count; ++g) {
           if (visit.group() < groups) {
             const Eight weights = load_eight(weight + static_cast<u64>(visit.group()) * 8);
+            const float* inputs = shared_in_thread(tile + g * 8 * gemm_rows);
             KDART_UNROLL
-            for (u32 e = 0; e < 8; ++e) sum.multiply_add(tile + (g * 8 + e) * gemm_rows, weights.x[e]);
+            for (u32 e = 0; e < 8; ++e) sum.multiply_add(inputs + e * gemm_rows, weights.x[e]);
           }
           const u32 leaf = visit.leaf;
           visit.next(rounds);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/simt/math.h"
+#include "kernels/simt/placement.h"
 
 namespace kdart_simt {
 
@@ -86,9 +87,10 @@ KDART_DEVICE void step_heads(const Block& block, float* shared, const Recurrence
 KDART_KERNEL(recurrent) {
   KDART_BLOCK(block);
   float* shared = block.shared();
-  const Recurrence at = {q,           k,          v,        gate,        beta,        state,     out,       slots,
-                         slot_stride, slot_count, rows,     key_heads,   value_heads, key_dim,   value_dim, scale,
-                         q_stride,    k_stride,   v_stride, gate_stride, beta_stride, out_stride};
+  const Recurrence at = {in_thread(q),   in_thread(k), in_thread(v), in_thread(gate), beta,     in_thread(state),
+                         in_thread(out), slots,        slot_stride,  slot_count,      rows,     key_heads,
+                         value_heads,    key_dim,      value_dim,    scale,           q_stride, k_stride,
+                         v_stride,       gate_stride,  beta_stride,  out_stride};
   step_heads(block, shared, at, value_dim, [&](float* column, u32, float v_i, float beta_h) {
     return step_column(column, value_dim, shared, shared + key_dim, shared + 2 * key_dim, key_dim, v_i, beta_h);
   });
@@ -97,9 +99,10 @@ KDART_KERNEL(recurrent) {
 KDART_KERNEL(recurrent_smem) {
   KDART_BLOCK(block);
   float* shared = block.shared();
-  const Recurrence at = {q,           k,          v,        gate,        beta,        state,     out,       slots,
-                         slot_stride, slot_count, rows,     key_heads,   value_heads, key_dim,   value_dim, scale,
-                         q_stride,    k_stride,   v_stride, gate_stride, beta_stride, out_stride};
+  const Recurrence at = {in_thread(q),   in_thread(k), in_thread(v), in_thread(gate), beta,     in_thread(state),
+                         in_thread(out), slots,        slot_stride,  slot_count,      rows,     key_heads,
+                         value_heads,    key_dim,      value_dim,    scale,           q_stride, k_stride,
+                         v_stride,       gate_stride,  beta_stride,  out_stride};
   step_heads(block, shared, at, v_per_block, [&](float* matrix, u32 i, float v_i, float beta_h) {
     // A thread copies the columns it steps, so no barrier is needed. An odd stride keeps threads off each other's shared
     // memory banks.

@@ -37,14 +37,14 @@ MUTANTS = {
              "const float s = (column[static_cast<u64>(c) * stride] + k[c] * d) * decay[c];"),
         # The cumulative gate of a token without that token's own.
         Edit("chunk.h",
-             "sum = sum + (i < keys.valid ? at.gate[keys.at(i) + c] : 0.0f); cumulative[i * key_dim + c] = sum; "
-             "at.gc[i * key_dim + c] = sum;",
-             "cumulative[i * key_dim + c] = sum; at.gc[i * key_dim + c] = sum; "
-             "sum = sum + (i < keys.valid ? at.gate[keys.at(i) + c] : 0.0f);"),
+             "sum = sum + (i < rows.valid ? at.gate[rows.at(i) + c] : 0.0f); cumulative[i * pitch + c] = sum; "
+             "at.gc[i * pitch + c] = sum;",
+             "cumulative[i * pitch + c] = sum; at.gc[i * pitch + c] = sum; "
+             "sum = sum + (i < rows.valid ? at.gate[rows.at(i) + c] : 0.0f);"),
     ],
     "decay_per_head": [
         Edit("recurrent.h", "= exp(gate[c]);", "= exp(gate[0]);"),
-        Edit("chunk.h", "at.gate[keys.at(i) + c]", "at.gate[keys.at(i)]"),
+        Edit("chunk.h", "at.gate[rows.at(i) + c]", "at.gate[rows.at(i)]"),
     ],
     "silu_in_o_norm": [
         Edit("norm.h", "normalised * sigmoid(widen(", "normalised * silu(widen("),
@@ -83,12 +83,12 @@ MUTANTS = {
         Edit("gate.h", "= raise_to_floor(log_decay);", "= widen(round_to_bf16(raise_to_floor(log_decay)));"),
     ],
     "pads_multiplied_away": [
-        Edit("chunk.h", "(i < keys.valid ? at.gate[keys.at(i) + c] : 0.0f)",
-             "at.gate[keys.at(i) + c] * (i < keys.valid ? 1.0f : 0.0f)"),
-        Edit("chunk.h", "i < values.valid ? beta_rows[i] * at.v[values.at(i) + c] : 0.0f",
-             "beta_rows[i] * at.v[values.at(i) + c] * (i < values.valid ? 1.0f : 0.0f)"),
-        Edit("chunk.h", "i < valid ? at.k[at.keys.at(i) + c] * exp(last[c] - at.gc[i * key_dim + c]) : 0.0f",
-             "at.k[at.keys.at(i) + c] * exp(last[c] - at.gc[i * key_dim + c]) * (i < valid ? 1.0f : 0.0f)"),
+        Edit("chunk.h", "(i < rows.valid ? at.gate[rows.at(i) + c] : 0.0f)",
+             "at.gate[rows.at(i) + c] * (i < rows.valid ? 1.0f : 0.0f)"),
+        Edit("chunk.h", "i < rows.valid ? betas_here[i] * at.v[rows.at(i) + c] : 0.0f",
+             "betas_here[i] * at.v[rows.at(i) + c] * (i < rows.valid ? 1.0f : 0.0f)"),
+        Edit("chunk.h", "i < rows.valid ? at.k[rows.at(i) + c] * exp(last[c] - at.gc[i * pitch + c]) : 0.0f",
+             "at.k[rows.at(i) + c] * exp(last[c] - at.gc[i * pitch + c]) * (i < rows.valid ? 1.0f : 0.0f)"),
     ],
 }
 
