@@ -27,6 +27,7 @@ endfunction()
 
 kdart_auto_option(KDART_BACKEND_CPU "Build the CPU backend")
 kdart_auto_option(KDART_BACKEND_CUDA "Build the CUDA backend; its driver is opened at run time, and no toolkit is needed")
+kdart_auto_option(KDART_BACKEND_HIP "Build the HIP backend; its runtime is opened at run time, and no ROCm is needed")
 kdart_auto_option(KDART_BACKEND_VULKAN "Build the Vulkan backend, with the Vulkan headers and glslc")
 kdart_auto_option(KDART_KERNELS_CPU "Build the kernel set for the CPU backend")
 kdart_auto_option(KDART_KERNELS_CUDA "Build the kernel set for NVIDIA GPUs, with nvcc")

@@ -16,6 +16,9 @@ extern const EmbeddedKernelSet kernel_set_device_cpu;
 #if defined(KDART_TEST_KERNELS_CUDA)
 extern const EmbeddedKernelSet kernel_set_device_cuda;
 #endif
+#if defined(KDART_TEST_KERNELS_HIP)
+extern const EmbeddedKernelSet kernel_set_device_hip;
+#endif
 #if defined(KDART_TEST_KERNELS_VULKAN)
 extern const EmbeddedKernelSet kernel_set_device_vulkan;
 #endif
@@ -30,6 +33,9 @@ const detail::EmbeddedKernelSet& embedded(std::string_view backend) {
 #endif
 #if defined(KDART_TEST_KERNELS_CUDA)
   if (backend == "cuda") return detail::kernel_set_device_cuda;
+#endif
+#if defined(KDART_TEST_KERNELS_HIP)
+  if (backend == "hip") return detail::kernel_set_device_hip;
 #endif
 #if defined(KDART_TEST_KERNELS_VULKAN)
   if (backend == "vulkan") return detail::kernel_set_device_vulkan;

@@ -36,6 +36,20 @@ inline Place place_of(const kdart_cpu_thread& t) {
 #define DEVICE_TEST_ANYWHERE() static_cast<void>(kdart_self)
 #define DEVICE_TEST_TRAP() __builtin_trap()
 
+#elif defined(KDART_DIALECT_HIP)
+
+// HIP grids are whole blocks, so the divisions leave nothing.
+#define DEVICE_TEST_PLACE(name)                                                                                  \
+  const Place name = {                                                                                           \
+      {__builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z()}, \
+      {__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z()},    \
+      {__builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x(),                                     \
+       __builtin_amdgcn_grid_size_y() / __builtin_amdgcn_workgroup_size_y(),                                     \
+       __builtin_amdgcn_grid_size_z() / __builtin_amdgcn_workgroup_size_z()},                                    \
+      {__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z()}}
+#define DEVICE_TEST_ANYWHERE() static_cast<void>(0)
+#define DEVICE_TEST_TRAP() __builtin_trap()
+
 #else
 
 #define DEVICE_TEST_PLACE(name)                                \
@@ -44,10 +58,6 @@ inline Place place_of(const kdart_cpu_thread& t) {
                       {gridDim.x, gridDim.y, gridDim.z},       \
                       {blockDim.x, blockDim.y, blockDim.z}}
 #define DEVICE_TEST_ANYWHERE() static_cast<void>(0)
-#if defined(KDART_DIALECT_CUDA)
 #define DEVICE_TEST_TRAP() __trap()
-#else
-#define DEVICE_TEST_TRAP() __builtin_trap()
-#endif
 
 #endif
