@@ -98,7 +98,7 @@ def describe_image(contract, options, image, tunables):
     if len(image) == 4:
         if form not in reports.READERS:
             raise ManifestError(f"{path}: no report is read for a {form} image")
-        resources = reports.READERS[form](Path(image[3]).read_text(encoding="utf-8"))
+        resources = reports.READERS[form](Path(image[3]).read_text(encoding="utf-8"), target)
     elif form in reports.READERS:
         raise ManifestError(f"{path}: a {form} image needs its compiler's report")
     kernels = []
@@ -110,6 +110,8 @@ def describe_image(contract, options, image, tunables):
                 raise ManifestError(f"{path}: the image has no kernel '{symbol}'")
             continue
         kernels.append(describe_image_kernel(kernel, symbol, own, resources.get(symbol)))
+        if form == "code_object":
+            check_shared_memory(kernel, kernels[-1])
     return entry | {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "kernels": kernels}
 
 
@@ -130,6 +132,24 @@ def read_spirv(contract, prefix, path, target, data):
     return resources, sorted(capabilities)
 
 
+# The most shared memory that a block of an AMD GPU may have, and the largest shapes for which kernels are launched: what kda.md
+# calls them, and the names under which formulas know them.
+AMD_SHARED_BYTES = 64 << 10
+LARGEST = {"key_dim": 128, "value_dim": 128, "head_dim": 128, "chunk": 32, "m": 16}
+
+
+def check_shared_memory(kernel, entry):
+    """Static and dynamic shared memory of the largest launch are within what an AMD GPU has."""
+    try:
+        dynamic = kernel.shared.evaluate({**LARGEST, **entry.get("tunables", {})})
+    except KeyError:
+        return  # it goes by what the caller alone knows, and is checked at each launch
+    total = entry["static_shared_bytes"] + dynamic
+    if total > AMD_SHARED_BYTES:
+        raise ManifestError(f"kernel '{kernel.name}': {total} bytes of shared memory in its largest launch, an AMD GPU has "
+                            f"{AMD_SHARED_BYTES}")
+
+
 def describe_image_kernel(kernel, symbol, tunables, resources):
     entry = {"name": kernel.name, "symbol": symbol, "static_shared_bytes": 0, "max_threads": kernel.max_threads}
     if kernel.min_threads:
@@ -139,6 +159,9 @@ def describe_image_kernel(kernel, symbol, tunables, resources):
         if resources.arguments is not None and resources.arguments != stated:
             raise ManifestError(f"kernel '{kernel.name}': the image has its arguments at {resources.arguments}, "
                                 f"the contract at {stated}")
+        if resources.max_threads is not None and resources.max_threads < kernel.max_threads:
+            raise ManifestError(f"kernel '{kernel.name}': the image takes blocks of {resources.max_threads} threads, the "
+                                f"contract has {kernel.max_threads}")
         entry["static_shared_bytes"] = resources.static_shared_bytes
         if resources.registers is not None:
             entry["registers"] = resources.registers

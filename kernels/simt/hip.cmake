@@ -1,9 +1,5 @@
-# The set for AMD GPUs: one code object per target, by clang's AMD target alone. A folder only, until there is a HIP
-# backend to embed it for.
+# The set for AMD GPUs: one code object per target, by clang's AMD target alone.
 
-set(KDART_HIP_TARGETS
-    gfx90a gfx1100
-    CACHE STRING "Processors that the HIP kernel set is compiled for")
 find_program(
   KDART_HIP_CLANG
   NAMES clang++-19 clang++-20 clang++
@@ -22,6 +18,44 @@ if(NOT KDART_HIP_CLANG OR NOT KDART_READELF OR NOT KDART_HIP_LLD)
   return()
 endif()
 execute_process(COMMAND "${KDART_HIP_CLANG}" -dumpversion OUTPUT_VARIABLE kda_clang_version OUTPUT_STRIP_TRAILING_WHITESPACE)
+
+# Which processors it knows differs from one release to the next: each is tried on nothing.
+function(kda_hip_knows target result)
+  execute_process(
+    COMMAND "${KDART_HIP_CLANG}" -x hip "--offload-arch=${target}" --offload-device-only -nogpuinc -nogpulib -fsyntax-only
+            /dev/null
+    RESULT_VARIABLE code
+    OUTPUT_QUIET ERROR_QUIET)
+  if(code EQUAL 0)
+    set(${result} TRUE PARENT_SCOPE)
+  else()
+    set(${result} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+set(kda_hip_default gfx906 gfx90a gfx942 gfx1030 gfx1100 gfx1151 gfx1200 gfx1201)
+kda_hip_knows(gfx950 known)
+if(known)
+  list(APPEND kda_hip_default gfx950)
+endif()
+set(KDART_HIP_TARGETS
+    ${kda_hip_default}
+    CACHE STRING "Processors that the HIP kernel set is compiled for")
+set(kda_hip_unknown "")
+foreach(target IN LISTS KDART_HIP_TARGETS)
+  kda_hip_knows(${target} known)
+  if(NOT known)
+    list(APPEND kda_hip_unknown ${target})
+  endif()
+endforeach()
+if(kda_hip_unknown)
+  list(JOIN kda_hip_unknown " " kda_hip_unknown)
+  set(kda_hip_unknown "clang ${kda_clang_version} (${KDART_HIP_CLANG}) does not know ${kda_hip_unknown}")
+  if(KDART_KERNELS_HIP STREQUAL "ON")
+    message(FATAL_ERROR "KDART_KERNELS_HIP is ON, and ${kda_hip_unknown}; KDART_HIP_TARGETS says what to build")
+  endif()
+  kdart_note("no HIP kernel set: ${kda_hip_unknown}")
+  return()
+endif()
 
 set(kda_hip_folder "${kda_kernel_sets}/kda-hip")
 file(MAKE_DIRECTORY "${kda_hip_folder}")
@@ -52,9 +86,21 @@ foreach(target IN LISTS KDART_HIP_TARGETS)
 endforeach()
 
 kda_write_manifest(hip DEPENDS ${kda_hip_images} ARGUMENTS ${kda_hip_arguments})
-set(kda_in_all "")
-if(KDART_KERNELS_HIP STREQUAL "ON")
-  set(kda_in_all ALL)
-endif()
-add_custom_target(kdart_kernel_set_kda_hip ${kda_in_all} DEPENDS "${kda_hip_folder}/manifest.json")
+add_custom_target(kdart_kernel_set_kda_hip ALL DEPENDS "${kda_hip_folder}/manifest.json")
 add_dependencies(kdart_kernel_set_kda_hip kdart_kda_contract)
+# Brings the page of registers up to date.
+add_custom_target(
+  kdart_hip_registers
+  COMMAND "${Python3_EXECUTABLE}" -B "${kda_tools}/registers.py" write "${kda_hip_folder}/manifest.json"
+          "${PROJECT_SOURCE_DIR}/docs/hip-registers.md"
+  DEPENDS "${kda_hip_folder}/manifest.json"
+  VERBATIM)
+if(NOT KDART_BACKEND_HIP STREQUAL "OFF")
+  set(kda_hip_objects ${kda_hip_images})
+  list(FILTER kda_hip_objects INCLUDE REGEX "\\.co$")
+  kdart_embed_kernel_set(
+    NAME kda BACKEND hip
+    MANIFEST "${kda_hip_folder}/manifest.json"
+    IMAGES ${kda_hip_objects}
+    DEPENDS kdart_kernel_set_kda_hip)
+endif()

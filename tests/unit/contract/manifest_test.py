@@ -91,13 +91,32 @@ class Written(unittest.TestCase):
         report.write_text("")
         self.refused("no kernel 'scale_rows'", "--image", self.image, "sm_80", "cubin", report)
 
-    def test_arguments_that_lie_elsewhere(self):
-        notes = self.folder / "notes.txt"
-        notes.write_text("amdhsa.kernels:\n  - .args:\n      - .offset:         4\n        .size:           8\n"
-                         "        .value_kind:     by_value\n    .group_segment_fixed_size: 0\n    .name:           scale_rows\n"
-                         "    .private_segment_fixed_size: 0\n    .vgpr_count:     5\n    .vgpr_spill_count: 0\n")
-        self.refused("'scale_rows': the image has its arguments at [(4, 8)]", "--image", self.image, "gfx90a",
-                     "code_object", notes)
+    def notes(self, first=0, threads=64, shared=0):
+        """A report on a code object with the small contract's kernel, or one that is wrong somewhere."""
+        places = [(first, 8), (8, 4), (16, 8), (24, 4), (28, 4), (32, 4), (64, 64), (128, 8)]
+        arguments = "".join(f"      - .offset:         {offset}\n        .size:           {size}\n"
+                            "        .value_kind:     by_value\n" for offset, size in places)
+        path = self.folder / "notes.txt"
+        path.write_text(f"amdhsa.kernels:\n  - .args:\n{arguments}    .group_segment_fixed_size: {shared}\n"
+                        f"    .kernarg_segment_size: 136\n    .max_flat_workgroup_size: {threads}\n"
+                        "    .name:           scale_rows\n    .private_segment_fixed_size: 0\n    .sgpr_spill_count: 0\n"
+                        "    .vgpr_count:     5\n    .vgpr_spill_count: 0\n    .wavefront_size: 64\n"
+                        "amdhsa.target:   amdgcn-amd-amdhsa--gfx90a\n")
+        return path
+
+    def test_code_object(self):
+        object_ = ["--image", self.image, "gfx90a", "code_object"]
+        code, errors = self.run_with(*object_, self.notes())
+        self.assertEqual((code, errors), (0, ""))
+        self.assertEqual(json.loads(self.output.read_text())["images"][0]["kernels"][0]["registers"], 5)
+        self.output.unlink()
+        self.refused("'scale_rows': the image has its arguments at [(4, 8), ", *object_, self.notes(first=4))
+        self.refused("'scale_rows': the image takes blocks of 63 threads, the contract has 64", *object_,
+                     self.notes(threads=63))
+        # 32 floats of dynamic shared memory come to the static ones.
+        self.refused("'scale_rows': 65540 bytes of shared memory in its largest launch, an AMD GPU has 65536", *object_,
+                     self.notes(shared=(64 << 10) - 124))
+        self.refused("and is said to be for gfx906", "--image", self.image, "gfx906", "code_object", self.notes())
 
     def test_other_refusals(self):
         self.refused("no tunable 'depth'", "--tunable", "x86-64", "scale_rows", "depth", "16")

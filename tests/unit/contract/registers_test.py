@@ -8,6 +8,7 @@ import registers
 
 MANIFEST = {
     "set": "small",
+    "backend": "cuda",
     "toolchain": {"nvcc": "13.0.88"},
     "kernels": [{"name": "fill"}, {"name": "norm"}],
     "images": [
@@ -54,6 +55,37 @@ class Page(unittest.TestCase):
 
     def test_an_empty_page_agrees_with_nothing(self):
         self.assertEqual(len(registers.compare(MANIFEST, "")), 8)
+
+
+class AmdPage(unittest.TestCase):
+    MANIFEST = {
+        "set": "small",
+        "backend": "hip",
+        "toolchain": {"clang": "19.1.7"},
+        "kernels": [{"name": "fill"}],
+        "images": [{"target": target, "format": "code_object", "kernels": [
+            {"name": "fill", "max_threads": 256, "static_shared_bytes": 0, "registers": registers}]}
+                   for target, registers in (("gfx906", 82), ("gfx90a", 174), ("gfx1100", 139))],
+    }
+
+    def test_has_registers_and_waves(self):
+        page = registers.render(self.MANIFEST)
+        self.assertIn("| fill | 256 | 0 | 82 (3) | 174 (2) | 139 (10) |", page)
+        self.assertIn("clang 19.1.7.", page)
+        self.assertEqual(registers.compare(self.MANIFEST, page), [])
+        other = copy.deepcopy(self.MANIFEST)
+        other["images"][2]["kernels"][0]["registers"] = 145
+        self.assertEqual(registers.compare(other, page), ["kernel fill, gfx1100: the build has 145 (9), the page 139 (10)"])
+
+    def test_waves_are_what_the_compiler_says(self):
+        # From the comments that clang 19 writes into its assembly.
+        for target, count, expected in (
+                ("gfx906", 24, 10), ("gfx906", 27, 9), ("gfx906", 174, 1), ("gfx90a", 84, 5), ("gfx90a", 27, 8),
+                ("gfx1100", 83, 16), ("gfx1100", 139, 10), ("gfx1201", 0, 16)):
+            with self.subTest(target=target, registers=count):
+                self.assertEqual(registers.waves(count, target), expected)
+        with self.assertRaisesRegex(ValueError, "gfx1310"):
+            registers.waves(8, "gfx1310")
 
 
 if __name__ == "__main__":

@@ -31,10 +31,15 @@ amdhsa.kernels:
         .size:           4
         .value_kind:     hidden_block_count_x
     .group_segment_fixed_size: 64
+    .kernarg_segment_size: 20
+    .max_flat_workgroup_size: 256
     .name:           kdart_fill
     .private_segment_fixed_size: 0
+    .sgpr_spill_count: 0
+    .uses_dynamic_stack: false
     .vgpr_count:     5
     .vgpr_spill_count: 0
+    .wavefront_size: 64
 amdhsa.target:   amdgcn-amd-amdhsa--gfx90a
 amdhsa.version:
   - 1
@@ -92,14 +97,38 @@ class Ptx(unittest.TestCase):
 
 
 class AmdNotes(unittest.TestCase):
-    def test_reads_registers_and_explicit_arguments(self):
-        self.assertEqual(reports.read_amdgpu_notes(NOTES), {"kdart_fill": reports.Resources(5, 64, [(0, 8), (8, 4)])})
+    def refused(self, text, before, after):
+        self.assertIn(before, NOTES)
+        with self.assertRaisesRegex(reports.ReportError, text):
+            reports.read_amdgpu_notes(NOTES.replace(before, after), "gfx90a")
 
-    def test_refuses_scratch_and_gaps(self):
-        with self.assertRaisesRegex(reports.ReportError, "kdart_fill: 16 bytes of scratch"):
-            reports.read_amdgpu_notes(NOTES.replace("private_segment_fixed_size: 0", "private_segment_fixed_size: 16"))
-        with self.assertRaisesRegex(reports.ReportError, "kdart_fill: the notes lack 'vgpr_count'"):
-            reports.read_amdgpu_notes(NOTES.replace(".vgpr_count:     5", ""))
+    def test_reads_registers_and_explicit_arguments(self):
+        self.assertEqual(reports.read_amdgpu_notes(NOTES, "gfx90a"),
+                         {"kdart_fill": reports.Resources(5, 64, [(0, 8), (8, 4)], 256)})
+
+    def test_refuses_what_lies_in_memory(self):
+        self.refused("kdart_fill: 16 bytes of scratch; expected none", "private_segment_fixed_size: 0",
+                     "private_segment_fixed_size: 16")
+        self.refused("kdart_fill: 2 spilled vector registers; expected none", "vgpr_spill_count: 0", "vgpr_spill_count: 2")
+        self.refused("kdart_fill: 7 spilled scalar registers; expected none", "sgpr_spill_count: 0", "sgpr_spill_count: 7")
+        self.refused("kdart_fill: a stack of unknown size", "dynamic_stack: false", "dynamic_stack: true")
+
+    def test_refuses_waves_of_another_size(self):
+        self.refused("kdart_fill: waves of 32; expected 64", "wavefront_size: 64", "wavefront_size: 32")
+        for target, size in (("gfx906", 64), ("gfx90a", 64), ("gfx950", 64), ("gfx1030", 32), ("gfx1201", 32)):
+            self.assertEqual(reports.wave_size(target), size)
+
+    def test_refuses_an_argument_segment_that_is_too_small(self):
+        self.refused("kdart_fill: 11 bytes of arguments, expected at least 12", "segment_size: 20", "segment_size: 11")
+
+    def test_refuses_another_target(self):
+        self.refused("is for gfx908, and is said to be for gfx90a", "amdhsa--gfx90a", "amdhsa--gfx908")
+        self.refused("is for gfx90a:xnack-, and", "amdhsa--gfx90a", "amdhsa--gfx90a:xnack-")
+        self.refused("is for nothing", "amdhsa.target", "amdhsa.other")
+
+    def test_names_what_is_not_there(self):
+        for field in ("vgpr_count:     5", "kernarg_segment_size: 20", "max_flat_workgroup_size: 256", "wavefront_size: 64"):
+            self.refused(f"kdart_fill: the notes lack '{field.split(':')[0]}'", "." + field, "")
 
 
 if __name__ == "__main__":
