@@ -67,7 +67,9 @@ Json device(const DeviceInfo& info) {
             {"subgroup_max", limits.subgroup_max},
             {"max_tokens_per_launch", limits.max_tokens_per_launch}}},
           {"features", info.features},
-          {"quirks", info.quirks}};
+          {"quirks", info.quirks},
+          {"unusable", info.unusable},
+          {"note", info.note}};
 }
 
 Json backends(const ListResult& result) {

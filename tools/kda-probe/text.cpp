@@ -121,6 +121,8 @@ std::string device_facts(const DeviceInfo& device) {
             limits.max_tokens_per_launch == 0 ? "no limit" : std::to_string(limits.max_tokens_per_launch));
   facts.add("features", or_dash(detail::format("{}", fmt::join(device.features, " "))));
   facts.add("quirks", or_dash(detail::format("{}", fmt::join(device.quirks, " "))));
+  if (!device.unusable.empty()) facts.add("unusable", device.unusable);
+  if (!device.note.empty()) facts.add("note", device.note);
   return facts.text();
 }
 
@@ -134,22 +136,24 @@ std::string render(const ListResult& result) {
                {"target", Align::left},
                {"memory", Align::right},
                {"driver", Align::left}});
-  std::string problems;
+  std::string remarks;
   for (const BackendStatus& status : result.backends) {
     for (const DeviceInfo& device : status.devices) {
       table.add(
           {device.id, device.name, device.target, bytes_text(device.total_memory), or_dash(device.driver_version)});
+      if (!device.unusable.empty()) remarks += detail::format("\n{}: unusable: {}\n", device.id, device.unusable);
+      if (!device.note.empty()) remarks += detail::format("\n{}: {}\n", device.id, device.note);
     }
     if (status.devices.empty()) {
       const std::string code(status.error ? to_string(*status.error) : "no device");
       table.add({status.backend, "none: " + code, "-", "-", "-"});
     }
     if (status.error) {
-      problems += detail::format("\n{}: {}: {}\n", status.backend, to_string(*status.error), status.message);
+      remarks += detail::format("\n{}: {}: {}\n", status.backend, to_string(*status.error), status.message);
     }
   }
   if (result.backends.empty()) return "this build has no backend\n";
-  return table.text() + problems;
+  return table.text() + remarks;
 }
 
 std::string render(const InfoResult& result) {
