@@ -26,6 +26,8 @@ struct Control {
   std::uint64_t (*calls)(const char* symbol);  // since reset; "": of all
   const char* (*call)(std::uint64_t index);    // the symbol of a call; null past the last
   void (*let_go)();                            // of the driver's contexts, which HIP's have no call for
+  int (*current)();                            // the calling thread's device
+  void (*set_current)(int device);
 };
 
 // The exported symbols: of the table, and of what tells that this is no HIP runtime.

@@ -214,6 +214,14 @@ const char* call(std::uint64_t index) {
   return index < forward.calls.size() ? symbol_of(forward.calls[index]) : nullptr;
 }
 
+int current() {
+  return current_device();
+}
+
+void set_current(int device) {
+  current_device() = device;
+}
+
 }  // namespace
 }  // namespace kdart::hip_on_cuda
 
@@ -221,8 +229,9 @@ extern "C" {
 
 __attribute__((visibility("default"))) extern const kdart::hip_on_cuda::Control kdart_hip_on_cuda;
 const kdart::hip_on_cuda::Control kdart_hip_on_cuda{
-    kdart::hip_on_cuda::reset, kdart::hip_on_cuda::fail, kdart::hip_on_cuda::fail_no_more,
-    kdart::hip_on_cuda::calls, kdart::hip_on_cuda::call, kdart::hip_on_cuda::let_go,
+    kdart::hip_on_cuda::reset,   kdart::hip_on_cuda::fail,        kdart::hip_on_cuda::fail_no_more,
+    kdart::hip_on_cuda::calls,   kdart::hip_on_cuda::call,        kdart::hip_on_cuda::let_go,
+    kdart::hip_on_cuda::current, kdart::hip_on_cuda::set_current,
 };
 
 // The HIP backend looks for this one, and says what it answers wherever it names the device.

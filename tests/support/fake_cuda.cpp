@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/runtime/sha256.h"
+#include "kdart/cuda.h"
 #include "kdart/launch.h"
 #include "kdart/registry.h"
 #include "tests/fake_cuda_paths.h"
@@ -76,6 +77,19 @@ std::vector<std::string> FakeCuda::calls_since(std::uint64_t first) const {
   return symbols;
 }
 
+std::shared_ptr<const KernelSet> FakeCuda::set() const {
+  return fake_cuda_set();
+}
+
+Stream FakeCuda::adopt_default_stream(GpuBackend& gpu) const {
+  return gpu.service<CudaInterop>()->adopt_stream(nullptr);
+}
+
+Stream FakeCuda::adopt_own_stream(GpuBackend& gpu) const {
+  auto& interop = *gpu.service<CudaInterop>();
+  return interop.adopt_stream(control_->create_stream(interop.native_context(), 1));
+}
+
 std::shared_ptr<const KernelSet> fake_cuda_set() {
   Manifest manifest = sample_manifest({"sm_70"});
   manifest.backend = "cuda";
@@ -90,11 +104,6 @@ std::shared_ptr<const KernelSet> fake_cuda_set() {
   for (ImageKernel& kernel : image.kernels) kernel.symbol = "kdart_" + kernel.name;
   return std::make_shared<MemorySet>(sample_contract(), std::move(manifest),
                                      std::map<std::string, std::vector<std::byte>>{{"sample.ptx", std::move(bytes)}});
-}
-
-void launch_scale(GpuBackend& gpu, const LoadedSet& set, DevicePtr x, DevicePtr y, Stream stream) {
-  const ScaleArgs args{.x = x, .y = y, .bias = {}, .n = 64, .a = 2.0F};
-  KernelLaunch(gpu, set.get("scale")).args(args).launch(stream);
 }
 
 }  // namespace kdart::test

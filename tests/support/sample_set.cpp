@@ -93,4 +93,9 @@ std::shared_ptr<const KernelSet> sample_set(Manifest manifest) {
   return std::make_shared<MemorySet>(sample_contract(), std::move(manifest), std::move(files));
 }
 
+void launch_scale(GpuBackend& gpu, const LoadedSet& set, DevicePtr x, DevicePtr y, Stream stream) {
+  const ScaleArgs args{.x = x, .y = y, .bias = {}, .n = 64, .a = 2.0F};
+  KernelLaunch(gpu, set.get("scale")).args(args).launch(stream);
+}
+
 }  // namespace kdart::test

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kdart/backend.h"
 #include "kdart/kernel_set.h"
 #include "kdart/launch.h"
 
@@ -48,5 +49,8 @@ class MemorySet final : public KernelSet {
 [[nodiscard]] std::vector<std::byte> sample_image_bytes();
 // `manifest` with the bytes that sample_manifest() states for each of its images.
 [[nodiscard]] std::shared_ptr<const KernelSet> sample_set(Manifest manifest = sample_manifest());
+
+// A launch of `scale`: one block of 64 threads with 16 bytes of dynamic shared memory.
+void launch_scale(GpuBackend& gpu, const LoadedSet& set, DevicePtr x, DevicePtr y, Stream stream);
 
 }  // namespace kdart::test

@@ -8,6 +8,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/fake_cuda.h"
+#include "tests/support/sample_set.h"
 
 namespace kdart::test {
 namespace {

@@ -6,7 +6,8 @@
 #include "kdart/registry.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/fake_cuda.h"
-#include "tests/unit/cuda/walk.h"
+#include "tests/support/sample_set.h"
+#include "tests/unit/common/walk.h"
 
 namespace kdart::test {
 namespace {

@@ -11,6 +11,7 @@
 #include "kdart/owned.h"
 #include "kdart/registry.h"
 #include "tests/support/fake_cuda.h"
+#include "tests/support/sample_set.h"
 
 namespace kdart::test {
 namespace {

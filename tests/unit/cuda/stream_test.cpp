@@ -9,6 +9,7 @@
 #include "kdart/owned.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/fake_cuda.h"
+#include "tests/support/sample_set.h"
 
 namespace kdart::test {
 namespace {

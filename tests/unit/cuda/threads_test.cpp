@@ -7,6 +7,7 @@
 #include "kdart/launch.h"
 #include "kdart/owned.h"
 #include "tests/support/fake_cuda.h"
+#include "tests/support/sample_set.h"
 
 namespace kdart::test {
 

@@ -1,11 +1,10 @@
-#include "tests/unit/cuda/walk.h"
+#include "tests/unit/common/walk.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <utility>
 
-#include "kdart/cuda.h"
 #include "kdart/launch.h"
 #include "kdart/owned.h"
 #include "tests/support/sample_set.h"
@@ -82,23 +81,29 @@ void Walk::add_streams(std::vector<Step>& steps) {
 }
 
 void Walk::add_kernels(std::vector<Step>& steps) {
-  steps.push_back({"load", [this] { set_ = gpu_->load(fake_cuda_set()); }});
+  steps.push_back({"load", [this] { set_ = gpu_->load(fake_.set()); }});
   steps.push_back({"kernel_info", [this] {
                      const KernelInfo& info = gpu_->kernel_info(set_->get("scale"));
                      CHECK(info.name == "scale");
                    }});
-  steps.push_back({"prepare", [this] { gpu_->prepare(set_->get("scale"), {64, 1, 1}, 100 << 10); }});
+  steps.push_back({"prepare", [this] { gpu_->prepare(set_->get("scale"), {64, 1, 1}, fake_.much_shared_memory()); }});
   steps.push_back({"launch", [this] { launch_scale(*gpu_, *set_, x_, y_, stream_); }});
   steps.push_back({"launch unprepared", [this] {
-                     KernelLaunch(gpu_, set_->get("extra")).grid(1).block(1).shared_mem(90 << 10).launch(stream_);
-                   }});
-  steps.push_back({"launch with attributes", [this] {
                      KernelLaunch(gpu_, set_->get("extra"))
-                         .grid(4)
-                         .block(32)
-                         .attributes({.cluster = {2, 1, 1}, .dependent = true})
+                         .grid(1)
+                         .block(1)
+                         .shared_mem(fake_.much_shared_memory() - (10U << 10))
                          .launch(stream_);
                    }});
+  if (fake_.takes_launch_attributes()) {
+    steps.push_back({"launch with attributes", [this] {
+                       KernelLaunch(gpu_, set_->get("extra"))
+                           .grid(4)
+                           .block(32)
+                           .attributes({.cluster = {2, 1, 1}, .dependent = true})
+                           .launch(stream_);
+                     }});
+  }
   steps.push_back({"synchronize", [this] { gpu_->synchronize(stream_); }});
 }
 
@@ -129,13 +134,9 @@ void Walk::add_graphs(std::vector<Step>& steps) {
 }
 
 void Walk::add_sharing(std::vector<Step>& steps) {
-  steps.push_back({"adopt_stream", [this] { adopted_ = gpu_->service<CudaInterop>()->adopt_stream(nullptr); }});
+  steps.push_back({"adopt_stream", [this] { adopted_ = fake_.adopt_default_stream(*gpu_); }});
   steps.push_back({"launch on it", [this] { launch_scale(*gpu_, *set_, x_, y_, adopted_); }});
-  steps.push_back({"adopt_stream of a context", [this] {
-                     auto& interop = *gpu_->service<CudaInterop>();
-                     void* const mine = fake_->create_stream(interop.native_context(), 1);
-                     gpu_->destroy_stream(interop.adopt_stream(mine));
-                   }});
+  steps.push_back({"adopt_stream of a context", [this] { gpu_->destroy_stream(fake_.adopt_own_stream(*gpu_)); }});
   steps.push_back({"import_memory", [this] {
                      const DevicePtr memory = gpu_->import_memory(0x7000000000000000, bytes);
                      gpu_->release_import(memory);
@@ -159,21 +160,22 @@ void Walk::drop() noexcept {
   gpu_.reset();
 }
 
-void canary(const FakeCuda& fake, const std::shared_ptr<GpuBackend>& gpu) {
+void canary(const FakeDriver& fake, const std::shared_ptr<GpuBackend>& gpu) {
   const Buffer x(gpu, bytes);
   const Buffer y(gpu, bytes);
   const OwnedStream stream(gpu);
   std::vector<std::byte> in(bytes, std::byte{42});
   std::vector<std::byte> out(bytes);
-  const auto set = gpu->load(fake_cuda_set());
+  const auto set = gpu->load(fake.set());
   gpu->copy_h2d(x.get(), in.data(), bytes);
   launch_scale(*gpu, *set, x.get(), y.get(), stream.get());
   gpu->copy_d2d_async(y.get(), x.get(), bytes, stream.get());
   gpu->synchronize(stream.get());
   gpu->copy_d2h(out.data(), y.get(), bytes);
   CHECK(out == in);
-  REQUIRE(fake->launches() > 0);
-  CHECK(fake.launches().back().runs == 1);
+  const auto launches = fake.launches();
+  REQUIRE(!launches.empty());
+  CHECK(launches.back().runs == 1);
 }
 
 }  // namespace kdart::test

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kdart/backend.h"
-#include "tests/support/fake_cuda.h"
+#include "tests/support/fake_driver.h"
 
 namespace kdart::test {
 
@@ -21,7 +21,7 @@ class Walk {
     std::function<void()> run;
   };
 
-  explicit Walk(const FakeCuda& fake) : fake_(fake) {}
+  explicit Walk(const FakeDriver& fake) : fake_(fake) {}
 
   // "open" first, "close" last.
   [[nodiscard]] std::vector<Step> steps();
@@ -38,7 +38,7 @@ class Walk {
   void add_sharing(std::vector<Step>& steps);
   void add_releases(std::vector<Step>& steps);
 
-  const FakeCuda& fake_;
+  const FakeDriver& fake_;
   std::shared_ptr<GpuBackend> gpu_;
   std::shared_ptr<LoadedSet> set_;
   DevicePtr x_, y_, z_;
@@ -51,6 +51,6 @@ class Walk {
 
 // What a device that works does: memory, a copy there and back, a kernel. Throws what it throws; checks the bytes and
 // that the launch ran.
-void canary(const FakeCuda& fake, const std::shared_ptr<GpuBackend>& gpu);
+void canary(const FakeDriver& fake, const std::shared_ptr<GpuBackend>& gpu);
 
 }  // namespace kdart::test
