@@ -57,9 +57,14 @@ class FakeDriver {
   virtual void go_back_to(Place place) const = 0;
 };
 
+// What a list has to be for a test to pass; a failure shows what stands there.
+[[nodiscard]] inline std::vector<std::string> nothing() {
+  return {};
+}
+
 // Ends a test: nothing is alive in the driver and nothing was done that it would not forgive.
-#define KDART_CHECK_CLEAN(fake)                             \
-  CHECK((fake).violations() == std::vector<std::string>()); \
-  CHECK((fake).live() == std::vector<std::string>())
+#define KDART_CHECK_CLEAN(fake)                         \
+  CHECK((fake).violations() == kdart::test::nothing()); \
+  CHECK((fake).live() == kdart::test::nothing())
 
 }  // namespace kdart::test

@@ -125,7 +125,7 @@ void sweep_shut_down(const SweepRules& rules) {
     fake->shut_down();
     INFO("after step " << all[n - 1].name);
     walk.drop();
-    CHECK(fake->violations() == std::vector<std::string>());
+    CHECK(fake->violations() == nothing());
   }
 }
 

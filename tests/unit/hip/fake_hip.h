@@ -27,9 +27,9 @@ class FakeHip final : public FakeDriver {
   [[nodiscard]] std::shared_ptr<GpuBackend> open(std::uint32_t device) const;
   [[nodiscard]] std::shared_ptr<GpuBackend> open() const override { return open(0); }
   [[nodiscard]] std::shared_ptr<const KernelSet> set() const override { return set_of(code_object()); }
-  // sample_contract()'s kernels, for gfx90a:sramecc+:xnack-; and a set of such bytes, for gfx90a as its manifest says.
+  // sample_contract()'s kernels, for gfx90a:sramecc+:xnack-; and a set of such an image's bytes, for gfx90a as its manifest says.
   [[nodiscard]] static Bytes code_object();
-  [[nodiscard]] static std::shared_ptr<const KernelSet> set_of(Bytes image);
+  [[nodiscard]] static std::shared_ptr<const KernelSet> set_of(Bytes bytes);
 
   const hip_on_cuda::Control* operator->() const noexcept { return control_; }
   // The driver below.
