@@ -1,6 +1,5 @@
-// What this backend uses of HIP's module API: its types, numbers and entry points, as the runtime's binary interface has had
-// them from ROCm 5 to 7. Written out here, so that building needs no ROCm; a test compares it with hip_runtime_api.h where
-// there is one.
+// What this backend uses of HIP's module API: its types, numbers and entry points, as the headers of ROCm 5.2 have the
+// runtime's binary interface. Written out here, so that building needs no ROCm.
 #pragma once
 
 #include <cstddef>
